@@ -1,0 +1,54 @@
+# make demo    explain an image, offline        make test    lint, types, all tests
+# make bench   what an explanation costs        make unit    the quick tests alone
+
+PYTHON ?= python3
+MAIN   := .venv/main
+VISION := .venv/vision
+PIP    := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test unit lint types test-main test-vision bench format clean
+
+demo: $(MAIN)/ready
+	$(MAIN)/bin/python examples/first_look.py
+
+test: lint types test-main test-vision
+
+lint: $(MAIN)/ready
+	$(MAIN)/bin/ruff check .
+	$(MAIN)/bin/ruff format --check .
+
+types: $(MAIN)/ready
+	$(MAIN)/bin/mypy
+
+test-main: $(MAIN)/ready
+	$(MAIN)/bin/python -m pytest -n 2 -m "not vision"
+
+test-vision: $(VISION)/ready
+	$(VISION)/bin/python -m pytest -m vision
+
+unit: $(MAIN)/ready
+	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not slow"
+
+bench: $(MAIN)/ready
+	$(MAIN)/bin/python benchmarks/cost.py
+
+format: $(MAIN)/ready
+	$(MAIN)/bin/ruff check --fix .
+	$(MAIN)/bin/ruff format .
+
+# Two environments: torchvision, which timm and open_clip need, would break transformers in the
+# first where its build does not match torch's.
+$(MAIN)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(MAIN)
+	$(MAIN)/bin/python $(PIP) torch
+	$(MAIN)/bin/python $(PIP) --editable ".[dev]"
+	touch $@
+
+$(VISION)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VISION)
+	$(VISION)/bin/python $(PIP) torch
+	$(VISION)/bin/python $(PIP) --editable ".[dev,vision]"
+	touch $@
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo

@@ -1,0 +1,56 @@
+"""Ask any Transformer why: class-specific relevance for unmodified models."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from whyformer.errors import (
+    InputError,
+    ModelError,
+    NumericalError,
+    TargetError,
+    UnknownNameError,
+    WhyformerError,
+)
+from whyformer.methods import Method, methods, register
+
+if TYPE_CHECKING:
+    from whyformer.explainer import Explainer, Recording
+    from whyformer.explanation import Blocks, Explanation
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Explainer": "explainer",
+    "Recording": "explainer",
+    "Explanation": "explanation",
+    "Blocks": "explanation",
+}
+
+__all__ = [
+    "Blocks",
+    "Explainer",
+    "Explanation",
+    "InputError",
+    "Method",
+    "ModelError",
+    "NumericalError",
+    "Recording",
+    "TargetError",
+    "UnknownNameError",
+    "WhyformerError",
+    "methods",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that ``import whyformer`` does not load torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'whyformer' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"whyformer.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,292 @@
+"""Which operation each of torch's functions is, by name.
+
+``HANDLERS`` maps a function's name to the code that records it, ``MOVES`` lists what only
+moves values, ``INERT`` what has no part in the graph. Everything else is recorded by the
+generic rule and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from whyformer.engine import attention
+from whyformer.engine.operations import Contraction, Halves, Learned, Linear, Product, Sum, Terms
+
+if TYPE_CHECKING:
+    from whyformer.engine.recorder import Recorder
+
+Handler = Callable[..., Any]
+HANDLERS: dict[str, Handler] = {}
+
+MOVES = frozenset(
+    """
+    view reshape view_as reshape_as transpose permute t T mT swapaxes swapdims movedim moveaxis
+    flatten unflatten squeeze unsqueeze expand expand_as broadcast_to broadcast_tensors repeat tile
+    repeat_interleave cat concat concatenate stack hstack vstack dstack split split_with_sizes
+    tensor_split chunk unbind __getitem__ __setitem__ select narrow index_select gather
+    take_along_dim masked_select flip roll rot90 pad contiguous clone copy_ to type float double
+    half bfloat16 type_as cpu cuda masked_fill masked_fill_ where index_put index_put_ index_copy
+    index_fill scatter tril triu diagonal unfold pixel_shuffle pixel_unshuffle max_pool1d
+    max_pool2d max amax topk sort as_strided detach data squeeze_ unsqueeze_ transpose_
+    alpha_dropout __iter__ unsafe_chunk unsafe_split max_pool2d_with_indices
+    """.split()
+)
+
+INERT = frozenset(
+    """
+    shape size dim ndim ndimension numel nelement dtype device layout is_cuda is_leaf requires_grad
+    grad_fn grad stride is_contiguous storage_offset data_ptr is_floating_point is_complex
+    __len__ __repr__ __format__ zeros_like ones_like empty_like full_like rand_like randn_like
+    new_zeros new_ones new_empty new_full new_tensor argmax argmin eq ne lt le gt ge __eq__ __ne__
+    __lt__ __le__ __gt__ __ge__ isnan isinf isfinite any all nonzero element_size get_device
+    is_sparse is_quantized is_meta is_nested is_mps is_xpu names _version register_hook
+    has_names is_inference is_pinned __hash__ is_same_size equal allclose broadcast_shapes
+    retain_grad _is_view storage untyped_storage __bool__ finfo result_type can_cast item __contains__
+    """.split()
+)
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    def register(handler: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(names, handler))
+        return handler
+
+    return register
+
+
+# -- learned matrices
+
+
+@handles("linear")
+def linear(rec: Recorder, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    if rec.is_activation(weight) or rec.is_activation(bias):
+        product = matmul(rec, torch.matmul, input, weight.mT)
+        return product if bias is None else add(rec, torch.add, product, bias)
+    operation = Linear(lambda x: func(x, weight, bias), weight, bias, rec.from_pixels(input))
+    return rec.step(operation, input)
+
+
+@handles("matmul", "__matmul__", "bmm", "mm")
+def matmul(rec: Recorder, func: Any, input: Tensor, other: Tensor) -> Any:
+    left, right = rec.is_activation(input), rec.is_activation(other)
+    if left and right:
+        if rec.from_softmax(input):
+            rec.saw_attention(input)
+        return rec.step(Product(), input, other)
+    if left and other.ndim == 2 and input.ndim >= 2:
+        weight = other.detach()
+        return rec.step(Linear(lambda x: func(x, weight), weight.mT, None, rec.from_pixels(input)), input)
+    if left:
+        weight = other.detach()
+        return rec.step(Learned(lambda x: func(x, weight), torch.matmul, weight), input)
+    weight = input.detach()
+    return rec.step(Learned(lambda x: func(weight, x), lambda x, w: w @ x, weight), other)
+
+
+@handles("__rmatmul__")
+def rmatmul(rec: Recorder, func: Any, input: Tensor, other: Tensor) -> Any:
+    return matmul(rec, torch.matmul, other, input)
+
+
+@handles("addmm")
+def addmm(
+    rec: Recorder, func: Any, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Any:
+    product = matmul(rec, torch.matmul, mat1, mat2)
+    return add(rec, torch.add, _scaled(rec, product, alpha), _scaled(rec, input, beta))
+
+
+@handles("baddbmm")
+def baddbmm(
+    rec: Recorder, func: Any, input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Any:
+    product = _scaled(rec, matmul(rec, torch.matmul, batch1, batch2), alpha)
+    return product if beta == 0 else add(rec, torch.add, product, _scaled(rec, input, beta))
+
+
+@handles("einsum")
+def einsum(rec: Recorder, func: Any, equation: Any, *operands: Any) -> Any:
+    tensors = operands[0] if len(operands) == 1 and not isinstance(operands[0], Tensor) else operands
+    if len(tensors) != 2 or not isinstance(equation, str):
+        return rec.generic("einsum", func, (equation, *operands), {})
+    u, v = tensors
+    left, right = rec.is_activation(u), rec.is_activation(v)
+    if left and right:
+        if rec.from_softmax(u):
+            rec.saw_attention(u)
+        elif rec.from_softmax(v):
+            rec.saw_attention(v)
+        return rec.step(Contraction(equation), u, v)
+    if left:
+        weight = v.detach()
+        apply = lambda x, w: torch.einsum(equation, x, w)  # noqa: E731
+        return rec.step(Learned(lambda x: apply(x, weight), apply, weight), u)
+    weight = u.detach()
+    apply = lambda x, w: torch.einsum(equation, w, x)  # noqa: E731
+    return rec.step(Learned(lambda x: apply(x, weight), apply, weight), v)
+
+
+@handles("conv1d", "conv2d", "conv3d")
+def convolution(
+    rec: Recorder, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any
+) -> Any:
+    if rec.is_activation(weight):
+        return rec.generic("convolution", func, (input, weight, bias, *args), kwargs)
+    operation = Learned(
+        lambda x: func(x, weight, bias, *args, **kwargs),
+        lambda x, w: func(x, w, None, *args, **kwargs),
+        weight,
+        bias,
+        reads_pixels=rec.from_pixels(input),
+    )
+    out = rec.step(operation, input)
+    if out.ndim == 4 and not rec.seen.attention:
+        rec.seen.grids.append((out.shape[-2], out.shape[-1]))
+    return out
+
+
+# -- sums
+
+
+@handles("add", "__add__", "__radd__")
+def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -> Any:
+    other = _scaled(rec, other, alpha)
+    if rec.is_activation(input) and rec.is_activation(other):
+        if not input.is_floating_point() or input.dtype != other.dtype:
+            return rec.generic("add", torch.add, (input, other), {})
+        shaped = input if input.ndim >= other.ndim else other
+        return _embedding(rec, rec.step(Sum(rec.batch_axis(shaped)), input, other), input, other)
+    activation, constant = (input, other) if rec.is_activation(input) else (other, input)
+    if not isinstance(constant, Tensor) or _is_bias(constant) or rec.from_product(activation):
+        return activation + (constant.detach() if isinstance(constant, Tensor) else constant)
+    shape = torch.broadcast_shapes(activation.shape, constant.shape)
+    constant = constant.detach()
+    if shape != activation.shape:
+        activation = activation.expand(shape)
+    result = rec.step(Sum(rec.batch_axis(activation), constant), activation)
+    return _embedding(rec, result, activation)
+
+
+@handles("sub", "__sub__", "subtract")
+def sub(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -> Any:
+    return add(rec, torch.add, input, _scaled(rec, other, -alpha))
+
+
+@handles("__rsub__", "rsub")
+def rsub(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -> Any:
+    return add(rec, torch.add, other, _scaled(rec, input, -alpha))
+
+
+@handles("sum", "mean")
+def reduction(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    dim = args[0] if args else kwargs.get("dim")
+    keepdim = args[1] if len(args) > 1 else kwargs.get("keepdim", False)
+    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    axes = tuple(sorted(axis % input.ndim for axis in dims))
+    return rec.local(
+        Terms, func.__name__, func, (input, *args), kwargs,
+        axes=axes, keepdim=keepdim, batch_axis=rec.batch_axis(input),
+    )  # fmt: skip
+
+
+def _is_bias(constant: Tensor) -> bool:
+    """A vector added to every row, or a number: neither takes a share of the relevance."""
+    return all(size == 1 for size in constant.shape[:-1])
+
+
+def _embedding(rec: Recorder, result: Tensor, *operands: Tensor) -> Tensor:
+    """Word, position and segment embeddings are one input: follow their sum."""
+    roots = [rec.seen.embedded is not None and not _below_roots(t) for t in operands]
+    if all(roots) and not rec.seen.attention:
+        rec.seen.embedded = result
+    return result
+
+
+def _below_roots(tensor: Tensor) -> bool:
+    """Whether anything but sums lies between a tensor and the embeddings."""
+    node: Any = tensor.grad_fn
+    while node is not None and not hasattr(node, "variable"):
+        operation = getattr(node, "operation", None)
+        if operation is not None and operation.name != "sum" and not operation.transparent:
+            return True
+        node = node.next_functions[0][0] if node.next_functions else None
+    return False
+
+
+# -- elementwise products
+
+
+@handles("mul", "__mul__", "__rmul__", "multiply")
+def mul(rec: Recorder, func: Any, input: Any, other: Any) -> Any:
+    if rec.is_activation(input) and rec.is_activation(other):
+        return rec.local(Halves, "mul", torch.mul, (input, other), {})
+    return rec.identity("scale", torch.mul, (input, other), {}, transparent=True)
+
+
+@handles("div", "__truediv__", "__div__", "true_divide", "divide")
+def div(rec: Recorder, func: Any, input: Any, other: Any, **kwargs: Any) -> Any:
+    if rec.is_activation(input) and rec.is_activation(other):
+        return rec.local(Halves, "div", torch.div, (input, other), kwargs)
+    if rec.is_activation(input):
+        return rec.identity("scale", torch.div, (input, other), kwargs, transparent=True)
+    return rec.identity("reciprocal", torch.div, (input, other), kwargs)
+
+
+@handles("__rdiv__", "__rtruediv__")
+def rdiv(rec: Recorder, func: Any, input: Any, other: Any) -> Any:
+    return div(rec, torch.div, other, input)
+
+
+@handles("neg", "negative", "__neg__")
+def neg(rec: Recorder, func: Any, input: Tensor) -> Any:
+    return rec.identity("scale", torch.neg, (input,), {}, transparent=True)
+
+
+def _scaled(rec: Recorder, value: Any, factor: float) -> Any:
+    if factor == 1:
+        return value
+    return mul(rec, torch.mul, value, factor) if rec.is_activation(value) else value * factor
+
+
+# -- identities: one activation in, the same shape out
+
+
+def _identity(name: str, transparent: bool = False) -> Handler:
+    def handler(rec: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.pop("inplace", False):
+            return args[0].copy_(rec.identity(name, func, (args[0].clone(), *args[1:]), kwargs))
+        return rec.identity(name, func, args, kwargs, transparent)
+
+    return handler
+
+
+for _name in (
+    """
+    layer_norm rms_norm group_norm instance_norm batch_norm gelu relu relu6 leaky_relu elu selu celu
+    silu mish hardswish hardsigmoid hardtanh softplus softsign tanh sigmoid logsigmoid exp log log1p
+    expm1 sqrt rsqrt pow __pow__ square abs erf sin cos reciprocal clamp clamp_min clamp_max
+    log_softmax quick_gelu prelu nan_to_num
+    """.split()
+):
+    HANDLERS[_name] = _identity(_name)
+for _name in ("dropout", "dropout1d", "dropout2d", "feature_dropout", "native_dropout"):
+    HANDLERS[_name] = _identity(_name, transparent=True)
+for _name in ("softmax", "_softmax"):
+    HANDLERS[_name] = _identity("softmax")
+
+
+# -- attention
+
+
+@handles("scaled_dot_product_attention")
+def scaled_dot_product_attention(rec: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
+    return attention.scaled_dot_product(rec, *args, **kwargs)[0]
+
+
+@handles("multi_head_attention_forward")
+def multi_head_attention_forward(rec: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
+    return attention.multi_head(rec, *args, **kwargs)

@@ -1,0 +1,173 @@
+"""Watch a model's own forward and put operations with two backwards into its graph."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from whyformer.engine.functions import HANDLERS, INERT, MOVES
+from whyformer.engine.graph import batch_axis, origin
+from whyformer.engine.operations import Generic, Identity, Operation, Step, Switch
+
+
+@dataclass
+class Seen:
+    """What a forward revealed about the model."""
+
+    attention: list[Tensor] = field(default_factory=list)
+    cross_attention: int = 0
+    grids: list[tuple[int, int]] = field(default_factory=list)
+    embedded: Tensor | None = None
+    fallbacks: dict[str, int] = field(default_factory=dict)
+    cuts: list[str] = field(default_factory=list)
+
+
+class Recorder(TorchFunctionMode):
+    """Active on one thread, for one forward; the model itself is never touched."""
+
+    def __init__(self, switch: Switch, batch: int, roots: list[Tensor]) -> None:
+        super().__init__()
+        self.switch = switch
+        self.batch = batch
+        self.seen = Seen()
+        self._roots = {id(root): root for root in roots}
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = function_name(func)
+        active = any(self.is_activation(t) for t in tree_flatten((args, kwargs))[0])
+        if not active:
+            if name == "embedding":
+                return self.embed(func, args, kwargs)
+            with torch.no_grad():
+                return func(*args, **kwargs)
+        if name in INERT:
+            return func(*args, **kwargs)
+        if not torch.is_grad_enabled():
+            return self._cut(f"{name} under torch.no_grad()", func(*args, **kwargs))
+        if name.endswith("_") and not name.endswith("__") and name[:-1] in HANDLERS:
+            return self._in_place(name[:-1], args, kwargs)
+        if name in HANDLERS:
+            return HANDLERS[name](self, func, *args, **kwargs)
+        result = func(*args, **kwargs) if name in MOVES else self.generic(name, func, args, kwargs)
+        return self._cut(name, result)
+
+    # -- what handlers use
+
+    def is_activation(self, value: Any) -> bool:
+        """Whether a value depends on the input; parameters and masks do not."""
+        return (
+            isinstance(value, Tensor)
+            and value.requires_grad
+            and (value.grad_fn is not None or id(value) in self._roots)
+        )
+
+    def step(self, operation: Operation, *operands: Tensor) -> Any:
+        operation.switch = self.switch
+        return Step.apply(operation, *operands)
+
+    def local(
+        self, kind: Callable[..., Operation], name: str, func: Any, args: Any, kwargs: Any, **more: Any
+    ) -> Any:
+        """Run a call as an operation of the given kind on its activations."""
+        leaves, spec = tree_flatten((args, kwargs))
+        places = [i for i, leaf in enumerate(leaves) if self.is_activation(leaf)]
+        constants = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+
+        def call(*operands: Tensor) -> Any:
+            values = list(constants)
+            for place, operand in zip(places, operands, strict=True):
+                values[place] = operand
+            positional, named = tree_unflatten(values, spec)
+            return func(*positional, **named)
+
+        return self.step(kind(name, call, **more), *(leaves[i] for i in places))
+
+    def identity(self, name: str, func: Any, args: Any, kwargs: Any, transparent: bool = False) -> Any:
+        if sum(self.is_activation(t) for t in tree_flatten((args, kwargs))[0]) > 1:
+            return self.generic(name, func, args, kwargs)
+        return self.local(Identity, name, func, args, kwargs, transparent=transparent)
+
+    def generic(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        self.seen.fallbacks[name] = self.seen.fallbacks.get(name, 0) + 1
+        return self.local(Generic, name, func, args, kwargs)
+
+    def embed(self, func: Any, args: Any, kwargs: Any) -> Tensor:
+        """Text enters the graph where its embeddings do."""
+        with torch.no_grad():
+            out: Tensor = func(*args, **kwargs)
+        root = out.detach().requires_grad_()
+        self._roots[id(root)] = root
+        if self.seen.embedded is None:
+            self.seen.embedded = root
+        return root
+
+    def batch_axis(self, tensor: Tensor) -> int | None:
+        return batch_axis(tensor, self.batch)
+
+    def saw_attention(self, weights: Tensor) -> None:
+        if weights.shape[-1] == weights.shape[-2]:
+            self.seen.attention.append(weights)
+        else:
+            self.seen.cross_attention += 1
+
+    def from_softmax(self, tensor: Tensor) -> bool:
+        operation = origin(tensor)
+        return operation is not None and operation.name == "softmax"
+
+    def from_product(self, tensor: Tensor) -> bool:
+        operation = origin(tensor)
+        return operation is not None and operation.name == "product"
+
+    def from_pixels(self, tensor: Tensor) -> bool:
+        """Whether a tensor holds the image itself, moved or rescaled."""
+        node = tensor.grad_fn
+        while node is not None and not hasattr(node, "variable"):
+            operation = getattr(node, "operation", None)
+            if operation is not None and not operation.transparent:
+                return False
+            node = node.next_functions[0][0] if node.next_functions else None
+        root = tensor if node is None else node.variable  # type: ignore[attr-defined]
+        return id(root) in self._roots and root.ndim == 4
+
+    # -- the rest
+
+    def _in_place(self, name: str, args: Any, kwargs: Any) -> Tensor:
+        target = args[0]
+        handler = HANDLERS[name]
+        result = handler(self, getattr(Tensor, name), target.clone(), *args[1:], **kwargs)
+        return target.copy_(result)  # type: ignore[no-any-return]
+
+    def _cut(self, name: str, result: Any) -> Any:
+        for leaf in tree_flatten(result)[0]:
+            if isinstance(leaf, Tensor) and leaf.is_floating_point() and not leaf.requires_grad:
+                self.seen.cuts.append(f"{name} ({caller()})")
+                break
+        return result
+
+
+def function_name(func: Callable[..., Any]) -> str:
+    name: str = getattr(func, "__name__", repr(func))
+    if name == "__get__":
+        return str(getattr(getattr(func, "__self__", None), "__name__", name))
+    return name.partition(".")[0]
+
+
+def caller() -> str:
+    """The line of the model's code that made a call."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(("torch", "whyformer.engine")):
+            break
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"

@@ -1,0 +1,272 @@
+"""The rules of relevance, each beside its equation, and the tables that choose among them.
+
+Equation numbers are those of Chefer, Gur and Wolf, CVPR 2021. ``relevance`` is always
+the relevance of an operation's output; a rule returns that of its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from whyformer.engine.operations import Learned, Operation, Product, Sum, Terms
+
+STABILISER = 0.01
+CANCELLATION = 1e-5
+REFERENCE_EPSILON = 1e-9
+
+Division = Callable[["Operation", Tensor, Tensor], Tensor]
+
+
+# -- division: the only place where the presets differ in how they treat small numbers.
+#    ``op`` lends the memory for the result.
+
+
+def guarded(op: Operation, relevance: Tensor, z: Tensor) -> Tensor:
+    """R / z, and 0 where z is 0."""
+    s = torch.div(relevance, z, out=op.scratch("s", z))
+    return s.masked_fill_(z == 0, 0)
+
+
+def offset(op: Operation, relevance: Tensor, z: Tensor) -> Tensor:
+    """R / (z + 1e-9), and 0 where z is 0: the authors' ``safe_divide``, blind to sign."""
+    s = torch.add(z, REFERENCE_EPSILON, out=op.scratch("s", z))
+    return torch.div(relevance, s, out=s).masked_fill_(z == 0, 0)
+
+
+def stabilised(op: Operation, relevance: Tensor, z: Tensor) -> Tensor:
+    """R z / (z^2 + e^2 m^2), m the root mean square of z over its last axis."""
+    norm = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
+    floor = norm.mul_(STABILISER / z.shape[-1] ** 0.5).square_()
+    floor.clamp_(min=torch.finfo(z.dtype).tiny)
+    s = torch.addcmul(floor, z, z, out=op.scratch("s", z))
+    return torch.div(z, s, out=s).mul_(relevance)
+
+
+# -- learned matrices
+
+
+def positive_pairs(op: Learned, relevance: Tensor, divide: Division) -> Tensor:
+    """Eq. 5: R_j = sum_i [x_j w_ji]^+ / (sum_j' [x_j' w_j'i]^+) R_i, pair by pair."""
+    x_pos, x_neg = op.x.clamp(min=0), op.x.clamp(max=0)
+    w_pos, w_neg = op.weight.clamp(min=0), op.weight.clamp(max=0)
+    z = op.kept("pairs", lambda: op.apply(x_pos, w_pos) + op.apply(x_neg, w_neg))
+    s = divide(op, relevance, z)
+    return x_pos * op.transpose(s, w_pos) + x_neg * op.transpose(s, w_neg)
+
+
+def positive_pairs_fast(op: Learned, relevance: Tensor, _: Division) -> Tensor:
+    """Eq. 5 in three products: x^+ w^+ + x^- w^- = (x w + |x| |w|) / 2, x w being at hand.
+
+    The halves cancel. Where nearly all pairs are negative so does the sum; a share of
+    1e-5 of |x| |w| keeps such a unit's denominator above the rounding errors.
+    """
+    magnitude = torch.abs(op.x, out=op.scratch("|x|", op.x))
+    weight = op.absolute_weight()
+
+    def denominator() -> Tensor:
+        limits = torch.finfo(relevance.dtype)
+        share = 1 + max(CANCELLATION, 4 * limits.eps)
+        return op.accumulate(op.unbiased(8 * limits.eps), magnitude, weight, share)
+
+    z = op.kept("fast", denominator)
+    s = torch.div(relevance, z, out=op.scratch("s", z))
+    signed = op.transpose(s, op.weight).mul_(op.x)
+    return signed.addcmul_(op.transpose(s, weight, "p"), magnitude)
+
+
+def positive_activations(op: Learned, relevance: Tensor, divide: Division) -> Tensor:
+    """Eq. 4: R_j = sum_i x_j^+ w_ji^+ / (sum_j' x_j'^+ w_j'i^+) R_i."""
+    x, weight = op.x.clamp(min=0), op.weight.clamp(min=0)
+    z = op.kept("positive", lambda: op.apply(x, weight))
+    return x * op.transpose(divide(op, relevance, z), weight)
+
+
+def separate_signs(op: Learned, relevance: Tensor, divide: Division) -> Tensor:
+    """The authors' LRP baseline: x^+ w^+ and x^- w^-, each with a denominator of its own."""
+    total = torch.zeros_like(op.x)
+    for bounds in ({"min": 0}, {"max": 0}):
+        x, weight = op.x.clamp(**bounds), op.weight.clamp(**bounds)
+        s = divide(op, relevance, op.apply(x, weight))
+        total += x * op.transpose(s, weight)
+    return total
+
+
+def bounded_input(op: Learned, relevance: Tensor, divide: Division) -> Tensor:
+    """z^B, for the layer that reads the pixels: x w - l w^+ - h w^-.
+
+    l and h are the lowest and the highest input value of the sample.
+    """
+    axes = tuple(range(1, op.x.ndim))
+    low = op.x.amin(axes, keepdim=True).expand_as(op.x)
+    high = op.x.amax(axes, keepdim=True).expand_as(op.x)
+    parts = (
+        (op.x, op.weight),
+        (-low, op.weight.clamp(min=0)),
+        (-high, op.weight.clamp(max=0)),
+    )
+    s = divide(op, relevance, torch.stack([op.apply(x, w) for x, w in parts]).sum(0))
+    return torch.stack([x * op.transpose(s, w) for x, w in parts]).sum(0)
+
+
+# -- sums and products of two activations
+
+
+def ratio(numerator: Tensor, denominator: Tensor, epsilon: float = 0.0) -> Tensor:
+    """A quotient of per-sample sums, 0 where the denominator is."""
+    return torch.where(denominator == 0, 0, numerator / (denominator + epsilon))
+
+
+def per_sample(tensor: Tensor, axis: int | None) -> Tensor:
+    """The sum over one sample, of a shape that scales the tensor."""
+    axes = [i for i in range(tensor.ndim) if i != axis]
+    return tensor.sum(axes, keepdim=True)
+
+
+def shares(op: Sum, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
+    """Eq. 6 for u + v: R^u = u / (u + v) R, R^v = v / (u + v) R."""
+    s = divide(op, relevance, op.output)
+    return s * op.u, s * op.v
+
+
+def normalised_shares(op: Sum, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
+    """Eq. 6 and its normalisation, the factor in closed form.
+
+    |sum R^u| / (|sum R^u| + |sum R^v|) * sum R / sum R^u = sign(sum R^u) sum R / (...)
+    """
+    ru, rv = shares(op, relevance, divide)
+    total, su, sv = (per_sample(r, op.batch_axis) for r in (relevance, ru, rv))
+    factor = ratio(total, su.abs() + sv.abs())
+    return ru.mul_(factor * su.sign()), rv.mul_(factor * sv.sign())
+
+
+def reference_shares(op: Sum, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
+    """Eq. 6 and its normalisation, divided step by step as the authors' code does."""
+    ru, rv = shares(op, relevance, divide)
+    total, su, sv = (per_sample(r, op.batch_axis) for r in (relevance, ru, rv))
+    both, e = su.abs() + sv.abs(), REFERENCE_EPSILON
+    return (
+        ru * ratio(ratio(su.abs(), both, e) * total, su, e),
+        rv * ratio(ratio(sv.abs(), both, e) * total, sv, e),
+    )
+
+
+def terms(op: Terms, relevance: Tensor, divide: Division) -> Tensor:
+    """Eq. 6 for a sum or mean over axes: each term gets its share."""
+    return op.spread(divide(op, relevance, op.total())) * op.x
+
+
+def normalised_terms(op: Terms, relevance: Tensor, divide: Division) -> Tensor:
+    """Eq. 6 for many terms (mean pooling), with the normalisation of two."""
+    r = terms(op, relevance, divide)
+    within = [i for i in range(r.ndim) if i != op.batch_axis and i not in op.axes]
+    each = r.sum(within, keepdim=True) if within else r
+    total = per_sample(relevance, op.batch_axis_of_output)
+    shape = [1] * r.ndim
+    if op.batch_axis is not None:
+        shape[op.batch_axis] = r.shape[op.batch_axis]
+    factor = ratio(total.reshape(shape), per_sample(each.abs(), op.batch_axis))
+    return r * (factor * each.sign())
+
+
+def halved_product(op: Product, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
+    """Eq. 6 for u v and its normalisation: both sums equal sum R, so a half each."""
+    s = divide(op, relevance, op.output).mul_(op.scale / 2)
+    return op.left(s).mul_(op.u), op.right(s).mul_(op.v)
+
+
+def whole_product(op: Product, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
+    """Eq. 6 for u v as it stands: relevance doubles."""
+    s = divide(op, relevance, op.output).mul_(op.scale)
+    return op.left(s).mul_(op.u), op.right(s).mul_(op.v)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One rule for each kind of operation; what is not here passes relevance unchanged."""
+
+    name: str
+    divide: Division
+    learned: Callable[[Learned, Tensor, Division], Tensor]
+    sum: Callable[[Sum, Tensor, Division], tuple[Tensor, Tensor]]
+    terms: Callable[[Terms, Tensor, Division], Tensor]
+    product: Callable[[Product, Tensor, Division], tuple[Tensor, Tensor]]
+    pixels: Callable[[Learned, Tensor, Division], Tensor] = bounded_input
+    divide_learned: Division = guarded
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The two tables a preset is made of: the paper's own rules, and those of its LRP baseline."""
+
+    name: str
+    attribution: Rules
+    lrp: Rules
+
+
+_STABLE = Preset(
+    "stable",
+    attribution=Rules(
+        "stable",
+        divide=stabilised,
+        learned=positive_pairs_fast,
+        sum=normalised_shares,
+        terms=normalised_terms,
+        product=halved_product,
+    ),
+    lrp=Rules(
+        "stable lrp",
+        divide=stabilised,
+        learned=positive_activations,
+        sum=shares,
+        terms=terms,
+        product=whole_product,
+    ),
+)
+_PAPER = Preset(
+    "paper",
+    attribution=Rules(
+        "paper",
+        divide=guarded,
+        learned=positive_pairs,
+        sum=normalised_shares,
+        terms=normalised_terms,
+        product=halved_product,
+    ),
+    lrp=Rules(
+        "paper lrp",
+        divide=guarded,
+        learned=positive_activations,
+        sum=shares,
+        terms=terms,
+        product=whole_product,
+    ),
+)
+_REFERENCE = Preset(
+    "reference",
+    attribution=Rules(
+        "reference",
+        divide=offset,
+        divide_learned=offset,
+        learned=positive_pairs,
+        sum=reference_shares,
+        terms=terms,
+        product=halved_product,
+    ),
+    lrp=Rules(
+        "reference lrp",
+        divide=offset,
+        divide_learned=offset,
+        learned=separate_signs,
+        sum=shares,
+        terms=terms,
+        product=halved_product,
+    ),
+)
+
+PRESETS: dict[str, Preset] = {p.name: p for p in (_STABLE, _PAPER, _REFERENCE)}

@@ -1,0 +1,251 @@
+"""A recorded forward, and the backwards that can be asked of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.engine.graph import MOVING_NODES, kind, nodes
+from whyformer.engine.operations import Absolute, Switch
+from whyformer.engine.recorder import Recorder, Seen, caller
+from whyformer.engine.rules import Rules
+from whyformer.errors import InputError, ModelError, WhyformerError
+
+Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
+
+
+class Trace:
+    """One forward's logits and attention maps, with the graph that connects them.
+
+    Attention maps are (batch, heads, tokens, tokens), input side first.
+    """
+
+    def __init__(self, switch: Switch, seen: Seen, logits: Tensor, pixels: Tensor | None) -> None:
+        self.switch = switch
+        self.seen = seen
+        self.logits = logits
+        self.pixels = pixels
+        self.batch = logits.shape[0]
+        self.attention = [self._shaped(a.detach()) for a in seen.attention]
+        self._lock = threading.Lock()
+        self.foreign = sorted(
+            {
+                kind(node)
+                for node in nodes(logits)
+                if kind(node) not in MOVING_NODES and not hasattr(node, "operation")
+            }
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.attention[-1].shape[-1]
+
+    def gradients(self, seed: Tensor, last_only: bool = False) -> list[Tensor]:
+        """dy/dA for every attention map, y the combination of logits that ``seed`` weighs."""
+        of = self.seen.attention[-1:] if last_only else self.seen.attention
+        return [self._shaped(g) for g in self._backward(None, seed, of)]
+
+    def relevances(
+        self, rules: Rules, seed: Tensor, last_only: bool = False, keep: bool = False
+    ) -> list[Tensor]:
+        """The relevance of every attention map, ``seed`` being that of the logits."""
+        of = self.seen.attention[-1:] if last_only else self.seen.attention
+        return [self._shaped(r) for r in self._backward(rules, seed, of, keep)]
+
+    def input_relevance(self, rules: Rules, seed: Tensor, keep: bool = False) -> Tensor:
+        """The relevance of the pixels, or of the sum of a text's embeddings."""
+        root = self.pixels if self.pixels is not None else self.seen.embedded
+        if root is None:
+            raise ModelError("the model reads neither an image nor embeddings of token ids")
+        return self._backward(rules, seed, [root], keep)[0]
+
+    def _backward(
+        self, rules: Rules | None, seed: Tensor, of: Sequence[Tensor], keep: bool = False
+    ) -> list[Tensor]:
+        with self._lock:
+            self.switch.rules, self.switch.keep = rules, keep
+            try:
+                found = torch.autograd.grad(
+                    self.logits, of, seed, retain_graph=True, allow_unused=True
+                )
+            except WhyformerError:
+                raise
+            except RuntimeError as error:
+                raise ModelError(
+                    f"the backward through the recorded model failed: {first_line(error)}"
+                ) from None
+            finally:
+                self.switch.rules, self.switch.keep = None, False
+                self.switch.release()
+        if any(r is None for r in found):
+            lost = [i for i, r in enumerate(found) if r is None]
+            raise ModelError(
+                f"the logits do not depend on {len(lost)} of the model's {len(of)} attention maps "
+                f"(block {lost[-1]}): {self._why_cut()}"
+            )
+        return [r.detach() for r in found]
+
+    def _why_cut(self) -> str:
+        return why_cut(self.seen)
+
+    def _shaped(self, weights: Tensor) -> Tensor:
+        """Attention as (batch, heads, tokens, tokens), whatever the model's own layout."""
+        tokens = weights.shape[-2:]
+        if weights.ndim == 4 and weights.shape[0] == self.batch:
+            return weights
+        lead = weights.shape[:-2].numel()
+        if lead % self.batch:
+            raise ModelError(
+                f"an attention map of shape {tuple(weights.shape)} cannot be divided among "
+                f"{self.batch} samples; windowed and hierarchical Transformers are not supported"
+            )
+        return weights.reshape(self.batch, lead // self.batch, *tokens)
+
+
+def record(model: nn.Module, inputs: Inputs, absolute: Absolute) -> Trace:
+    """Run the model's own forward once and keep its graph."""
+    refuse_opaque(model)
+    args, kwargs = as_call(inputs)
+    tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, Tensor)]
+    if not tensors:
+        raise InputError("the inputs hold no tensor")
+    check_inputs(tensors)
+    floating = [t.requires_grad_() for t in tensors if t.is_floating_point() and t.ndim >= 3]
+    switch = Switch(absolute)
+    recorder = Recorder(switch, tensors[0].shape[0], floating)
+    try:
+        with torch.inference_mode(False), torch.enable_grad(), recorder:
+            output = model(*args, **kwargs)
+    except WhyformerError:
+        raise
+    except Exception as error:
+        given = ", ".join(f"{tuple(t.shape)} {str(t.dtype).removeprefix('torch.')}" for t in tensors)
+        raise InputError(
+            f"the model's own forward failed on inputs of shape {given}: "
+            f"{type(error).__name__}: {first_line(error)} (at {innermost(error)})"
+        ) from None
+    logits = as_logits(output, tensors[0].shape[0])
+    seen = recorder.seen
+    if not seen.attention:
+        raise ModelError(
+            "no self-attention was seen in the model's forward: no softmax whose result "
+            "multiplies other activations; whyformer explains Transformers"
+        )
+    if not logits.requires_grad:
+        raise ModelError(f"the logits are cut off from the model's graph: {why_cut(seen)}")
+    if not bool(logits.isfinite().all()):
+        raise non_finite(model)
+    pixels = next((t for t in floating if t.ndim == 4), None)
+    return Trace(switch, seen, logits, pixels)
+
+
+def refuse_opaque(model: nn.Module) -> None:
+    """Compiled and scripted modules hide their operations from the recorder."""
+    for name, module in model.named_modules():
+        where = f"its submodule {name!r}" if name else "the model"
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None):
+            raise ModelError(
+                f"{where} is compiled by torch.compile, which hides its operations; "
+                "explain the module you compiled (compiled._orig_mod) instead"
+            )
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ModelError(
+                f"{where} is a TorchScript module, which hides its operations; "
+                "explain the eager nn.Module it was made from instead"
+            )
+
+
+def as_call(inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments, their tensors detached from the caller's graph."""
+
+    def own(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        with torch.inference_mode(False):
+            return value.clone() if value.is_inference() else value.detach()
+
+    if isinstance(inputs, Tensor):
+        return [own(inputs)], {}
+    if isinstance(inputs, Mapping):
+        return [], {key: own(value) for key, value in inputs.items()}
+    if isinstance(inputs, Sequence) and not isinstance(inputs, str):
+        return [own(value) for value in inputs], {}
+    raise InputError(
+        f"inputs must be a tensor, a tuple of tensors or a mapping, not {type(inputs).__name__}"
+    )
+
+
+def check_inputs(tensors: Sequence[Tensor]) -> None:
+    for tensor in tensors:
+        if tensor.ndim == 0 or tensor.shape[0] == 0:
+            raise InputError(
+                f"the inputs are an empty batch (shape {tuple(tensor.shape)}); give at least one sample"
+            )
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise InputError(f"the input of shape {tuple(tensor.shape)} holds NaN or infinity")
+
+
+def as_logits(output: Any, batch: int) -> Tensor:
+    """The logits of whatever a classifier returns, (batch, classes)."""
+    logits = getattr(output, "logits", None)
+    if logits is None and isinstance(output, Mapping):
+        logits = output.get("logits")
+    if logits is None and isinstance(output, tuple | list) and output:
+        logits = output[0]
+    if logits is None:
+        logits = output
+    if not isinstance(logits, Tensor):
+        raise ModelError(
+            f"the model returned {type(output).__name__}; a classifier returns a tensor of logits "
+            "or an object with .logits"
+        )
+    if logits.ndim == 1 and logits.shape[0] == batch:
+        logits = logits.unsqueeze(-1)
+    if logits.ndim != 2 or logits.shape[0] != batch:
+        raise ModelError(
+            f"logits of shape {tuple(logits.shape)} for a batch of {batch}; expected (batch, classes): "
+            "wrap the model so that it returns one row of class scores a sample"
+        )
+    return logits
+
+
+def non_finite(model: nn.Module) -> WhyformerError:
+    for name, parameter in (*model.named_parameters(), *model.named_buffers()):
+        if parameter.is_floating_point() and not bool(parameter.isfinite().all()):
+            return ModelError(f"the model's weight {name!r} holds NaN or infinity")
+    return ModelError(
+        "the model's logits hold NaN or infinity although its weights and inputs do not; "
+        "try it in float32"
+    )
+
+
+def why_cut(seen: Seen) -> str:
+    if seen.cuts:
+        return (
+            f"{seen.cuts[-1]} returned a value without a gradient; remove it from the forward, "
+            "or replace it by an operation that autograd can follow"
+        )
+    return "some operation of the forward is invisible to autograd (a custom kernel, a scripted part)"
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def innermost(error: BaseException) -> str:
+    """The last line of non-torch code that an exception passed through."""
+    place = "unknown"
+    traceback = error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if not frame.f_globals.get("__name__", "").startswith(("torch", "whyformer.engine")):
+            place = f"{frame.f_code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return place
+
+
+__all__ = ["Inputs", "Trace", "caller", "record"]

@@ -1,0 +1,40 @@
+"""Everything that can go wrong, said in one sentence each."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class WhyformerError(Exception):
+    """Base of all errors that whyformer raises on purpose."""
+
+
+class ModelError(WhyformerError):
+    """The model cannot be explained as it is."""
+
+
+class InputError(WhyformerError, ValueError):
+    """The inputs do not fit the model, or hold NaN or infinity."""
+
+
+class TargetError(WhyformerError, ValueError):
+    """The class that was asked for does not exist."""
+
+
+class UnknownNameError(WhyformerError, ValueError):
+    """A method, preset or option that is not registered."""
+
+
+class NumericalError(WhyformerError, ArithmeticError):
+    """A map would have held NaN or infinity; it is not returned."""
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
+    """A tail for an error message: what the name may have meant, or what there is."""
+    options = [str(option) for option in known]
+    close = difflib.get_close_matches(name.lower(), options, n=count, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(repr(option) for option in close) + "?"
+    shown = ", ".join(repr(option) for option in options[:12])
+    return f"known: {shown}" + (", ..." if len(options) > 12 else "")

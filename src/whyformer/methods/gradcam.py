@@ -1,0 +1,33 @@
+"""GradCAM with the last block's heads as channels."""
+
+from __future__ import annotations
+
+from whyformer.methods.question import Answer, Question
+from whyformer.methods.registry import register
+
+
+@register("gradcam", "the last block's heads weighted by their mean gradient (Selvaraju et al. 2017)")
+def gradcam(question: Question) -> Answer:
+    """(sum_h w_h A)^+, w_h the mean of G over the content columns of the pooled row.
+
+    The ``reference`` preset takes text's weights from the whole map, and scales to [0, 1].
+    """
+    attention = question.attention[-1]
+    gradient = question.gradients(last_only=True)[-1]
+    content = question.tokens.content[:, None, None, :].to(gradient)
+    reference = question.preset.name == "reference"
+    if reference and question.tokens.kind != "image":
+        weights = gradient.mean((2, 3), keepdim=True)
+    else:
+        weights = (gradient * content).sum(-1, keepdim=True) / content.sum(-1, keepdim=True)
+    cam = (weights * attention).sum(1).clamp(min=0)
+    if not reference:
+        return question.pool(cam)
+    if question.tokens.kind != "image":
+        low, high = cam.amin((1, 2), keepdim=True), cam.amax((1, 2), keepdim=True)
+        return question.pool((cam - low) / (high - low).clamp(min=1e-30))
+    row = question.pool(cam).relevance
+    hidden = ~question.tokens.content
+    low = row.masked_fill(hidden, float("inf")).amin(1, keepdim=True)
+    high = row.masked_fill(hidden, float("-inf")).amax(1, keepdim=True)
+    return Answer(((row - low) / (high - low).clamp(min=1e-30)).clamp(0, 1))

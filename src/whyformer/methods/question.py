@@ -1,0 +1,123 @@
+"""What a method is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from whyformer.engine import Preset, Rules, Trace
+    from whyformer.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Relevance of every token for the pooled token, (batch, tokens).
+
+    ``matrix`` is the same for every token as the one that is asked about, (batch, tokens,
+    tokens); ``input_relevance`` is signed and reaches the input itself.
+    """
+
+    relevance: Tensor
+    matrix: Tensor | None = None
+    input_relevance: Tensor | None = None
+
+
+class Question:
+    """One target of one recorded forward, under one preset.
+
+    Maps are (batch, heads, tokens, tokens), input side first.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        tokens: Tokens,
+        preset: Preset,
+        gradient_seed: Tensor,
+        *,
+        keep: bool = False,
+        full: bool = False,
+        memory: dict[tuple[str, bool], list[Tensor]] | None = None,
+    ) -> None:
+        self.trace = trace
+        self.tokens = tokens
+        self.preset = preset
+        self._seed = gradient_seed
+        self._keep = keep
+        self._full = full
+        self._memory = memory
+
+    @property
+    def attention(self) -> list[Tensor]:
+        """A of every block."""
+        return self.trace.attention
+
+    def gradients(self, last_only: bool = False) -> list[Tensor]:
+        """The gradient of the target's logit by A, for every block or the last."""
+        return self._remember(
+            "gradient", last_only, lambda: self.trace.gradients(self._seed, last_only)
+        )
+
+    def relevances(self, rules: Rules | None = None, last_only: bool = False) -> list[Tensor]:
+        """The relevance of A by the preset's rules, or by others, for every block or the last."""
+        rules = rules or self.preset.attribution
+        return self._remember(
+            rules.name,
+            last_only,
+            lambda: self.trace.relevances(rules, self._start(), last_only, self._keep),
+        )
+
+    def input_relevance(self, rules: Rules) -> Tensor:
+        """The relevance of the pixels, or of the text's embeddings, before any sum."""
+        return self.trace.input_relevance(rules, self._start(), self._keep)
+
+    def pool(self, matrix: Tensor) -> Answer:
+        """The pooled token's row of a (batch, tokens, tokens) matrix."""
+        row = (self.tokens.rows.to(matrix).unsqueeze(1) @ matrix).squeeze(1)
+        return Answer(row, matrix if self._full else None)
+
+    def roll_out(self, layers: Sequence[Tensor], normalise_rows: bool = False) -> Answer:
+        """The pooled token's row of prod_b (I + layer_b), output side on the left.
+
+        ``layers`` are (batch, tokens, tokens), input side first. The identity's share is carried
+        apart from what the layers mix.
+        """
+        rows = self.tokens.rows.to(layers[0])
+        own = rows.new_ones(rows.shape).diag_embed() if self._full else rows.unsqueeze(1)
+        mixed = own.new_zeros(own.shape)
+        for layer in reversed(layers):
+            if normalise_rows:
+                sums = (1 + layer.sum(-1)).unsqueeze(1)
+                own, mixed = own / sums, mixed / sums
+            mixed = mixed + (own + mixed) @ layer
+        if not self._full:
+            return Answer(self._without_self(own, mixed).squeeze(1))
+        by_row = rows.unsqueeze(1)
+        row = self._without_self(by_row @ own, by_row @ mixed).squeeze(1)
+        return Answer(row, own + mixed)
+
+    def _without_self(self, own: Tensor, mixed: Tensor) -> Tensor:
+        """The identity says that a token stems from itself: true, and no news.
+
+        With a class token it falls on that token alone. With mean pooling it would lie under
+        the whole map and drown it in rounding errors, so content goes without it.
+        """
+        return mixed + own.masked_fill(self.tokens.content.unsqueeze(1), 0)
+
+    def _start(self) -> Tensor:
+        """One for the target's logit; for a callable target, its logits' shares in it."""
+        share = self._seed.abs()
+        return share / share.sum(-1, keepdim=True)
+
+    def _remember(self, name: str, last_only: bool, make):  # type: ignore[no-untyped-def]
+        if self._memory is None:
+            return make()
+        if last_only and (name, False) in self._memory:
+            return self._memory[name, False][-1:]
+        if (name, last_only) not in self._memory:
+            self._memory[name, last_only] = make()
+        return self._memory[name, last_only]

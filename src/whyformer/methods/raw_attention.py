@@ -1,0 +1,12 @@
+"""The last block's attention, as it is."""
+
+from __future__ import annotations
+
+from whyformer.methods.question import Answer, Question
+from whyformer.methods.registry import register
+
+
+@register("raw_attention", "the last block's attention, averaged over heads", class_specific=False)
+def raw_attention(question: Question) -> Answer:
+    """E_h A of the block next to the output."""
+    return question.pool(question.attention[-1].mean(1))

@@ -1,0 +1,43 @@
+"""Shared set-up: the weights and golden cases that may lie beside the repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def _stand_in_for_torchvision_operators() -> None:
+    """torchvision registers ``nms`` in its compiled part; without it, importing it fails.
+
+    Nothing here calls the operators; their names only have to exist.
+    """
+    try:
+        from importlib.metadata import version
+
+        version("torchvision")
+    except ImportError:
+        return
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    globals()["_operators"] = library
+
+
+_stand_in_for_torchvision_operators()
+
+
+def shared(*parts: str) -> Path:
+    """A path beside the repository, or a skip that says what is missing."""
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"{'/'.join(('shared', *parts))} does not lie beside the repository")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
