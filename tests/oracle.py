@@ -24,6 +24,10 @@ def zeros(*shape: int) -> Tensor:
     return torch.zeros(*shape, dtype=torch.float64)
 
 
+def vector(values: Sequence[object]) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
 def every(tensor: Tensor) -> list[tuple[int, ...]]:
     """All indices of a tensor."""
     return list(indices(*(range(size) for size in tensor.shape)))
@@ -54,7 +58,7 @@ def stabilised(relevance: Tensor, z: Tensor) -> Tensor:
     """R z / (z^2 + e^2 m^2), m the root mean square of z over its last axis."""
     out = zeros(*z.shape)
     for i in every(z):
-        row = z[i[:-1]]
+        row = z[i[:-1]].tolist()
         mean_square = sum(value**2 for value in row) / len(row)
         denominator = z[i] ** 2 + STABILISER**2 * mean_square
         if denominator != 0:
@@ -70,64 +74,51 @@ def _pairs(
     weight: Tensor,
     relevance: Tensor,
     divide: Divide,
-    contribution: Callable[[Tensor, Tensor, Tensor], Tensor | float],
+    contribution: Callable[[float, float], float],
 ) -> Tensor:
     """R_j = sum_i c_ji / (sum_j' c_j'i) R_i, c the contribution of a pair (j, i)."""
     rows, flat = x.reshape(-1, x.shape[-1]), relevance.reshape(-1, relevance.shape[-1])
-    out = zeros(*rows.shape)
-    for n, row in enumerate(rows):
-        c = zeros(*weight.shape)
-        for i, j in every(weight):
-            c[i, j] = contribution(row[j], weight[i, j], row)
-        z = zeros(len(weight))
-        for i, j in every(weight):
-            z[i] += c[i, j]
-        s = divide(flat[n], z)
-        for i, j in every(weight):
-            out[n, j] += c[i, j] * s[i]
-    return out.reshape(x.shape)
+    out = []
+    for row, r in zip(rows.tolist(), flat, strict=True):
+        c = [
+            [contribution(x_j, w_ji) for x_j, w_ji in zip(row, w_i, strict=True)]
+            for w_i in weight.tolist()
+        ]
+        s = divide(r, vector([sum(c_i) for c_i in c])).tolist()
+        out.append(
+            [sum(c_i[j] * s_i for c_i, s_i in zip(c, s, strict=True)) for j in range(len(row))]
+        )
+    return vector(out).reshape(x.shape)
 
 
 def positive_pairs(x: Tensor, weight: Tensor, relevance: Tensor, divide: Divide) -> Tensor:
     """Eq. 5: the pairs q = {(i, j) | x_j w_ji >= 0}, one denominator."""
-    return _pairs(x, weight, relevance, divide, lambda x, w, _: x * w if x * w >= 0 else 0.0)
+    return _pairs(x, weight, relevance, divide, lambda x, w: x * w if x * w >= 0 else 0.0)
 
 
 def positive_activations(x: Tensor, weight: Tensor, relevance: Tensor, divide: Divide) -> Tensor:
     """Eq. 4: x^+ w^+."""
-    return _pairs(x, weight, relevance, divide, lambda x, w, _: max(x, 0 * x) * max(w, 0 * w))
+    return _pairs(x, weight, relevance, divide, lambda x, w: max(x, 0.0) * max(w, 0.0))
 
 
 def separate_signs(x: Tensor, weight: Tensor, relevance: Tensor, divide: Divide) -> Tensor:
     """The authors' LRP baseline: x^+ w^+ and x^- w^-, a denominator for each."""
     both_negative = _pairs(
-        x, weight, relevance, divide, lambda x, w, _: x * w if x < 0 and w < 0 else 0.0
+        x, weight, relevance, divide, lambda x, w: x * w if x < 0 and w < 0 else 0.0
     )
     return positive_activations(x, weight, relevance, divide) + both_negative
 
 
-def bounded_input(
-    x: Tensor, weight: Tensor, relevance: Tensor, divide: Divide, reach: Tensor | None = None
-) -> Tensor:
-    """z^B on one flat sample: x w - l w^+ - h w^-, l and h its lowest and highest value.
-
-    ``reach`` marks the pairs that the map connects at all.
-    """
-    low, high = min(x), max(x)
-    c = zeros(*weight.shape)
-    for i, j in every(weight):
-        w = weight[i, j]
-        c[i, j] = x[j] * w - low * max(w, 0 * w) - high * min(w, 0 * w)
-    if reach is not None:
-        assert not c[~reach].any()
-    z = zeros(len(weight))
-    for i, j in every(weight):
-        z[i] += c[i, j]
-    s = divide(relevance, z)
-    out = zeros(len(x))
-    for i, j in every(weight):
-        out[j] += c[i, j] * s[i]
-    return out
+def bounded_input(x: Tensor, weight: Tensor, relevance: Tensor, divide: Divide) -> Tensor:
+    """z^B on one flat sample: x w - l w^+ - h w^-, l and h its lowest and highest value."""
+    low, high = min(x.tolist()), max(x.tolist())
+    return _pairs(
+        x,
+        weight,
+        relevance,
+        divide,
+        lambda x, w: x * w - low * max(w, 0.0) - high * min(w, 0.0),
+    )
 
 
 def convolution_matrix(
@@ -278,12 +269,35 @@ TABLES = {
 }
 
 
-# -- the methods: attention, gradient and relevance are (heads, tokens, tokens) a block
+# -- the methods: attention, gradient and relevance are (heads, tokens, tokens) a block,
+#    blocks are given input side first
 
 
-def _roll_out(layers: Sequence[Tensor], normalise_rows: bool) -> Tensor:
-    """The product of I + layer, the block next to the output on the left."""
-    tokens = layers[0].shape[0]
+def attribution_layers(gradients: Sequence[Tensor], relevances: Sequence[Tensor]) -> list[Tensor]:
+    """E_h (G * R)^+ of every block: Eq. 13 without its identity."""
+    layers = []
+    for g, r in zip(gradients, relevances, strict=True):
+        layer = zeros(*g.shape[1:])
+        for h, i, j in every(g):
+            layer[i, j] += max(float(g[h, i, j] * r[h, i, j]), 0.0) / len(g)
+        layers.append(layer)
+    return layers
+
+
+def rollout_layers(attention: Sequence[Tensor]) -> list[Tensor]:
+    """E_h A of every block: Eq. 15 without its identity."""
+    layers = []
+    for a in attention:
+        layer = zeros(*a.shape[1:])
+        for h, i, j in every(a):
+            layer[i, j] += a[h, i, j] / len(a)
+        layers.append(layer)
+    return layers
+
+
+def roll_out(layers: Sequence[Tensor], normalise_rows: bool = False) -> Tensor:
+    """Eq. 14 and 16: the product of I + layer, the block next to the output on the left."""
+    tokens = len(layers[0])
     result = torch.eye(tokens, dtype=torch.float64)
     for layer in layers:
         mixed = zeros(tokens, tokens)
@@ -299,23 +313,23 @@ def _roll_out(layers: Sequence[Tensor], normalise_rows: bool) -> Tensor:
     return result
 
 
-def _head_mean(maps: Tensor, positive: bool) -> Tensor:
-    """E_h, of the positive part where asked."""
-    out = zeros(*maps.shape[1:])
-    for h, i, j in every(maps):
-        value = maps[h, i, j]
-        out[i, j] += (max(value, 0 * value) if positive else value) / len(maps)
-    return out
+def identity_path(layers: Sequence[Tensor], normalise_rows: bool = False) -> Tensor:
+    """The diagonal part of ``roll_out`` that takes the identity in every block."""
+    path = torch.ones(len(layers[0]), dtype=torch.float64)
+    if normalise_rows:
+        for layer in layers:
+            for i in range(len(path)):
+                path[i] /= 1 + sum(layer[i])
+    return path
 
 
 def transformer_attribution(
     gradients: Sequence[Tensor], relevances: Sequence[Tensor], normalise_rows: bool = False
 ) -> Tensor:
-    """Eq. 13 and 14: C = prod_b (I + E_h (G * R)^+); blocks are given input side first."""
-    layers = [_head_mean(g * r, positive=True) for g, r in zip(gradients, relevances, strict=True)]
-    return _roll_out(layers, normalise_rows)
+    """Eq. 13 and 14: C = prod_b (I + E_h (G * R)^+)."""
+    return roll_out(attribution_layers(gradients, relevances), normalise_rows)
 
 
 def rollout(attention: Sequence[Tensor], normalise_rows: bool = False) -> Tensor:
-    """Eq. 15 and 16: prod_b (I + E_h A); blocks are given input side first."""
-    return _roll_out([_head_mean(a, positive=False) for a in attention], normalise_rows)
+    """Eq. 15 and 16: prod_b (I + E_h A)."""
+    return roll_out(rollout_layers(attention), normalise_rows)

@@ -33,8 +33,9 @@ class NumericalError(WhyformerError, ArithmeticError):
 def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
     """A tail for an error message: what the name may have meant, or what there is."""
     options = [str(option) for option in known]
-    close = difflib.get_close_matches(name.lower(), options, n=count, cutoff=0.5)
+    folded = {option.casefold(): option for option in reversed(options)}
+    close = difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.5)
     if close:
-        return "did you mean " + " or ".join(repr(option) for option in close) + "?"
+        return "did you mean " + " or ".join(repr(folded[option]) for option in close) + "?"
     shown = ", ".join(repr(option) for option in options[:12])
     return f"known: {shown}" + (", ..." if len(options) > 12 else "")

@@ -98,7 +98,7 @@ class Explainer:
 
     def absolute(self, weight: Tensor, scratch: Callable[[str, Tensor], Tensor]) -> Tensor:
         """|W|: kept between calls while the weight stays as it is, or made anew."""
-        if self._weights is None:
+        if self._weights is None or weight.is_inference():
             return torch.abs(weight, out=scratch("|w|", weight))
         key = weight.data_ptr()
         entry = self._weights.get(key)

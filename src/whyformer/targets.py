@@ -43,12 +43,10 @@ def resolve(target: Target, logits: Tensor, labels: Sequence[str] | None) -> Ask
         chosen = class_index(target, classes, labels)
         index = torch.full((batch, 1), chosen, device=logits.device)
         return _indexed(index, classes, logits.dtype, several=False)
-    if isinstance(target, Tensor):
-        target = target.tolist()
     if hasattr(target, "tolist"):
         target = target.tolist()
-    if isinstance(target, int):
-        return resolve(target, logits, labels)
+    if not isinstance(target, list | tuple):
+        return resolve(class_index(target, classes, labels), logits, labels)
     rows, several = _rows(target, batch)
     index = torch.tensor(
         [[class_index(item, classes, labels) for item in row] for row in rows],
@@ -103,7 +101,7 @@ def _synonyms(label: str) -> set[str]:
     return {whole, *(part.strip() for part in whole.split(","))}
 
 
-def _rows(target: Any, batch: int) -> tuple[list[list[Any]], bool]:
+def _rows(target: Sequence[Any], batch: int) -> tuple[list[list[Any]], bool]:
     items = list(target)
     if not items:
         raise TargetError("the list of targets is empty; give at least one class, or None")

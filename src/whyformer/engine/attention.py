@@ -45,7 +45,10 @@ def scaled_dot_product(
         return torch._safe_softmax(scores + mask, -1)
 
     if rec.is_activation(query) and rec.is_activation(key):
-        scores = rec.step(Product(scale), query, key.mT)
+        product = Product(scale)
+        scores = rec.step(product, query, key.mT)
+        if mask is not None:
+            product.attend(mask, scores.shape)
     else:
         with rec:
             scores = (query @ key.mT) * scale

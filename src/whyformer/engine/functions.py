@@ -29,7 +29,7 @@ MOVES = frozenset(
     repeat_interleave cat concat concatenate stack hstack vstack dstack split split_with_sizes
     tensor_split chunk unbind __getitem__ __setitem__ select narrow index_select gather
     take_along_dim masked_select flip roll rot90 pad contiguous clone copy_ to type float double
-    half bfloat16 type_as cpu cuda masked_fill masked_fill_ where index_put index_put_ index_copy
+    half bfloat16 type_as cpu cuda where index_put index_put_ index_copy
     index_fill scatter tril triu diagonal unfold pixel_shuffle pixel_unshuffle max_pool1d
     max_pool2d max amax topk sort as_strided detach data squeeze_ unsqueeze_ transpose_
     alpha_dropout __iter__ unsafe_chunk unsafe_split max_pool2d_with_indices
@@ -161,14 +161,27 @@ def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -
         shaped = input if input.ndim >= other.ndim else other
         return _embedding(rec, rec.step(Sum(rec.batch_axis(shaped)), input, other), input, other)
     activation, constant = (input, other) if rec.is_activation(input) else (other, input)
-    if not isinstance(constant, Tensor) or _is_bias(constant) or rec.from_product(activation):
-        return activation + (constant.detach() if isinstance(constant, Tensor) else constant)
+    if not isinstance(constant, Tensor):
+        return activation + constant
+    scores = rec.scores(activation)
+    if scores is not None:
+        scores.attend(constant.detach(), activation.shape)
+    if scores is not None or _is_bias(constant):
+        return activation + constant.detach()
     shape = torch.broadcast_shapes(activation.shape, constant.shape)
     constant = constant.detach()
     if shape != activation.shape:
         activation = activation.expand(shape)
     result = rec.step(Sum(rec.batch_axis(activation), constant), activation)
     return _embedding(rec, result, activation)
+
+
+@handles("masked_fill")
+def masked_fill(rec: Recorder, func: Any, input: Tensor, mask: Tensor, value: Any) -> Any:
+    scores = rec.scores(input) if rec.is_activation(input) else None
+    if scores is not None:
+        scores.attend(~mask, input.shape)
+    return torch.masked_fill(input, mask, value)
 
 
 @handles("sub", "__sub__", "subtract")

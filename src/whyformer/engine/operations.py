@@ -18,6 +18,9 @@ from whyformer.engine.rules import Rules
 from whyformer.errors import ModelError
 
 
+#: an additive mask below this hides a score
+MASKED = -1000.0
+
 #: |weight|, given the weight and a lender of memory
 Absolute = Callable[[Tensor, Callable[[str, Tensor], Tensor]], Tensor]
 
@@ -106,6 +109,11 @@ class Operation:
     def scratch(self, purpose: str, like: Tensor) -> Tensor:
         return self.switch.scratch(purpose, like)
 
+    def mean_square(self, z: Tensor) -> Tensor:
+        """Over the last axis, which stays."""
+        norm = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
+        return norm.square_().div_(z.shape[-1])
+
     def kept(self, key: str, make: Callable[[], Tensor]) -> Tensor:
         """A value that several targets share, made once while ``Switch.keep`` is on."""
         if not self.switch.keep:
@@ -153,8 +161,7 @@ class Learned(Operation):
 
     def transpose(self, s: Tensor, weight: Tensor, scratch: str | None = None) -> Tensor:
         """The map's adjoint, in scratch memory if that is named."""
-        _, adjoint = torch.func.vjp(lambda x: self.apply(x, weight), self.x)
-        return adjoint(s)[0]  # type: ignore[no-any-return]
+        return adjoint(lambda x: self.apply(x, weight), self.x, s)
 
     def unbiased(self, share: float) -> Tensor:
         """x w, with a share of the bias added: what subtracting the bias may have lost."""
@@ -214,7 +221,9 @@ class Linear(Learned):
         rows = None if self.reads_pixels else live_rows(slots[0])
         if rows is None:
             return super().relevance(rules, *slots)
-        return (self._scatter(rows, rules.learned(LinearRows(self, rows), _flat(slots[0])[rows], rules.divide_learned)),)
+        part = LinearRows(self, rows)
+        values = rules.learned(part, _flat(slots[0])[rows], rules.divide_learned)
+        return (self._scatter(rows, values),)
 
     def _scatter(self, rows: Tensor, values: Tensor) -> Tensor:
         full = torch.zeros_like(self.x, memory_format=torch.contiguous_format)
@@ -290,21 +299,41 @@ class Sum(Operation):
 
 
 class Product(Operation):
-    """scale * (u @ v), both activations: Q K^T and A V."""
+    """scale * (u @ v), both activations: Q K^T and A V.
+
+    Everything is kept as stacks of matrices, so that no product has to lay them out again.
+    """
 
     name = "product"
 
     def __init__(self, scale: float = 1.0) -> None:
         self.scale = scale
+        #: of scores, those that the softmax is shown; None: all
+        self.attended: Tensor | None = None
 
-    def multiply(self, u: Tensor, v: Tensor) -> Tensor:
-        return u @ v if self.scale == 1.0 else (u * self.scale) @ v
+    def attend(self, mask: Tensor, shape: Sequence[int]) -> None:
+        """Note an additive or boolean mask (True: attend) on the scores that this product is."""
+        attended = mask if mask.dtype is torch.bool else mask > MASKED
+        if bool(attended.all()):
+            return
+        attended = attended.expand(*shape).reshape(self._out.get().shape)
+        self.attended = attended if self.attended is None else attended & self.attended
+
+    def mean_square(self, z: Tensor) -> Tensor:
+        """Padding must not matter: scores that are masked out are left out."""
+        if self.attended is None:
+            return super().mean_square(z)
+        total = z.masked_fill(~self.attended, 0).square_().sum(-1, keepdim=True)
+        return total.div_(self.attended.sum(-1, keepdim=True).clamp_(min=1))
 
     def run(self, *operands: Tensor) -> Tensor:
         u, v = operands
-        out = self.multiply(u, v)
+        lead = torch.broadcast_shapes(u.shape[:-2], v.shape[:-2])
+        self._lead = lead
+        u, v = (stack(t.detach().expand(*lead, *t.shape[-2:])) for t in (u, v))
+        out = torch.bmm(u if self.scale == 1.0 else u * self.scale, v)
         self._u, self._v, self._out = Saved(u), Saved(v), Saved(out)
-        return out
+        return self.unstack(out)[0]
 
     @property
     def u(self) -> Tensor:
@@ -316,20 +345,35 @@ class Product(Operation):
 
     @property
     def output(self) -> Tensor:
-        return self._out.get(lambda: self.multiply(self.u, self.v))
+        return self._out.get(lambda: torch.bmm(self.u * self.scale, self.v))
 
     def left(self, s: Tensor) -> Tensor:
-        return s @ self.v.mT
+        return torch.bmm(s, self.v.mT)
 
     def right(self, s: Tensor) -> Tensor:
-        return self.u.mT @ s
+        if self.v.stride(-2) == 1:
+            return torch.bmm(s.mT, self.u).mT
+        return torch.bmm(self.u.mT, s)
+
+    def unstack(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        return tuple(part.unflatten(0, self._lead) if self._lead else part[0] for part in parts)
 
     def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        s = slots[0] if self.scale == 1.0 else slots[0] * self.scale
-        return self.left(s), self.right(s)
+        s = stack(slots[0])
+        left, right = self.left(s), self.right(s)
+        if self.scale != 1.0:
+            left.mul_(self.scale), right.mul_(self.scale)
+        return self.unstack(left, right)
 
     def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        return rules.product(self, slots[0], rules.divide)
+        return self.unstack(*rules.product(self, stack(slots[0]), rules.divide))
+
+
+def stack(matrices: Tensor) -> Tensor:
+    """(..., m, n) as (stack, m, n); a transposed view stays one."""
+    if matrices.stride(-2) == 1 and matrices.stride(-1) != 1:
+        return matrices.mT.reshape(-1, matrices.shape[-1], matrices.shape[-2]).mT
+    return matrices.reshape(-1, *matrices.shape[-2:])
 
 
 class Contraction(Product):
@@ -339,14 +383,33 @@ class Contraction(Product):
         super().__init__()
         self.equation = equation
 
-    def multiply(self, u: Tensor, v: Tensor) -> Tensor:
-        return torch.einsum(self.equation, u, v)
+    def run(self, *operands: Tensor) -> Tensor:
+        u, v = operands
+        out = torch.einsum(self.equation, u, v)
+        self._u, self._v, self._out = Saved(u), Saved(v), Saved(out)
+        return out
+
+    @property
+    def output(self) -> Tensor:
+        return self._out.get(lambda: torch.einsum(self.equation, self.u, self.v))
 
     def left(self, s: Tensor) -> Tensor:
-        return torch.func.vjp(lambda u: self.multiply(u, self.v), self.u)[1](s)[0]  # type: ignore[no-any-return]
+        return adjoint(lambda u: torch.einsum(self.equation, u, self.v), self.u, s)
 
     def right(self, s: Tensor) -> Tensor:
-        return torch.func.vjp(lambda v: self.multiply(self.u, v), self.v)[1](s)[0]  # type: ignore[no-any-return]
+        return adjoint(lambda v: torch.einsum(self.equation, self.u, v), self.v, s)
+
+    def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
+        return self.left(slots[0]), self.right(slots[0])
+
+    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
+        return rules.product(self, slots[0], rules.divide)
+
+
+def adjoint(function: Callable[[Tensor], Tensor], x: Tensor, s: Tensor) -> Tensor:
+    """The transpose of a linear function at x, applied to s."""
+    _, transposed = torch.func.vjp(function, x)
+    return transposed(s)[0]  # type: ignore[no-any-return]
 
 
 # -- what autograd differentiates itself

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from whyformer.engine.functions import HANDLERS, INERT, MOVES
 from whyformer.engine.graph import batch_axis, origin
-from whyformer.engine.operations import Generic, Identity, Operation, Step, Switch
+from whyformer.engine.operations import Generic, Identity, Operation, Product, Step, Switch
 
 
 @dataclass
@@ -44,8 +44,10 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = function_name(func)
-        active = any(self.is_activation(t) for t in tree_flatten((args, kwargs))[0])
-        if not active:
+        tensors = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, Tensor)]
+        if not tensors:
+            return func(*args, **kwargs)
+        if not any(self.is_activation(t) for t in tensors):
             if name == "embedding":
                 return self.embed(func, args, kwargs)
             with torch.no_grad():
@@ -124,9 +126,10 @@ class Recorder(TorchFunctionMode):
         operation = origin(tensor)
         return operation is not None and operation.name == "softmax"
 
-    def from_product(self, tensor: Tensor) -> bool:
+    def scores(self, tensor: Tensor) -> Product | None:
+        """The product of two activations that a tensor is, perhaps rescaled: Q K^T."""
         operation = origin(tensor)
-        return operation is not None and operation.name == "product"
+        return operation if isinstance(operation, Product) else None
 
     def from_pixels(self, tensor: Tensor) -> bool:
         """Whether a tensor holds the image itself, moved or rescaled."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -20,31 +20,36 @@ STABILISER = 0.01
 CANCELLATION = 1e-5
 REFERENCE_EPSILON = 1e-9
 
-Division = Callable[["Operation", Tensor, Tensor], Tensor]
 
 
-# -- division: the only place where the presets differ in how they treat small numbers.
-#    ``op`` lends the memory for the result.
+class Division(Protocol):
+    """factor * R / z, in memory that the operation lends: valid until its next division."""
+
+    def __call__(
+        self, op: Operation, relevance: Tensor, z: Tensor, factor: float = 1.0
+    ) -> Tensor: ...
 
 
-def guarded(op: Operation, relevance: Tensor, z: Tensor) -> Tensor:
+# -- division: the only place where the presets differ in how they treat small numbers
+
+
+def guarded(op: Operation, relevance: Tensor, z: Tensor, factor: float = 1.0) -> Tensor:
     """R / z, and 0 where z is 0."""
     s = torch.div(relevance, z, out=op.scratch("s", z))
-    return s.masked_fill_(z == 0, 0)
+    return s.masked_fill_(z == 0, 0).mul_(factor)
 
 
-def offset(op: Operation, relevance: Tensor, z: Tensor) -> Tensor:
+def offset(op: Operation, relevance: Tensor, z: Tensor, factor: float = 1.0) -> Tensor:
     """R / (z + 1e-9), and 0 where z is 0: the authors' ``safe_divide``, blind to sign."""
     s = torch.add(z, REFERENCE_EPSILON, out=op.scratch("s", z))
-    return torch.div(relevance, s, out=s).masked_fill_(z == 0, 0)
+    return torch.div(relevance, s, out=s).masked_fill_(z == 0, 0).mul_(factor)
 
 
-def stabilised(op: Operation, relevance: Tensor, z: Tensor) -> Tensor:
+def stabilised(op: Operation, relevance: Tensor, z: Tensor, factor: float = 1.0) -> Tensor:
     """R z / (z^2 + e^2 m^2), m the root mean square of z over its last axis."""
-    norm = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
-    floor = norm.mul_(STABILISER / z.shape[-1] ** 0.5).square_()
-    floor.clamp_(min=torch.finfo(z.dtype).tiny)
-    s = torch.addcmul(floor, z, z, out=op.scratch("s", z))
+    floor = op.mean_square(z).mul_(STABILISER**2)
+    floor.clamp_(min=torch.finfo(z.dtype).tiny).div_(factor)
+    s = torch.addcmul(floor, z, z, value=1 / factor, out=op.scratch("s", z))
     return torch.div(z, s, out=s).mul_(relevance)
 
 
@@ -75,7 +80,7 @@ def positive_pairs_fast(op: Learned, relevance: Tensor, _: Division) -> Tensor:
         return op.accumulate(op.unbiased(8 * limits.eps), magnitude, weight, share)
 
     z = op.kept("fast", denominator)
-    s = torch.div(relevance, z, out=op.scratch("s", z))
+    s = torch.div(relevance, z, out=op.scratch("z", z))
     signed = op.transpose(s, op.weight).mul_(op.x)
     return signed.addcmul_(op.transpose(s, weight, "p"), magnitude)
 
@@ -176,13 +181,13 @@ def normalised_terms(op: Terms, relevance: Tensor, divide: Division) -> Tensor:
 
 def halved_product(op: Product, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
     """Eq. 6 for u v and its normalisation: both sums equal sum R, so a half each."""
-    s = divide(op, relevance, op.output).mul_(op.scale / 2)
+    s = divide(op, relevance, op.output, factor=op.scale / 2)
     return op.left(s).mul_(op.u), op.right(s).mul_(op.v)
 
 
 def whole_product(op: Product, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
     """Eq. 6 for u v as it stands: relevance doubles."""
-    s = divide(op, relevance, op.output).mul_(op.scale)
+    s = divide(op, relevance, op.output, factor=op.scale)
     return op.left(s).mul_(op.u), op.right(s).mul_(op.v)
 
 

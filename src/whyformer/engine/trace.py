@@ -69,9 +69,10 @@ class Trace:
         with self._lock:
             self.switch.rules, self.switch.keep = rules, keep
             try:
-                found = torch.autograd.grad(
-                    self.logits, of, seed, retain_graph=True, allow_unused=True
-                )
+                with torch.inference_mode(False):
+                    found = torch.autograd.grad(
+                        self.logits, of, as_ordinary(seed), retain_graph=True, allow_unused=True
+                    )
             except WhyformerError:
                 raise
             except RuntimeError as error:
@@ -163,10 +164,7 @@ def as_call(inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments, their tensors detached from the caller's graph."""
 
     def own(value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
-        with torch.inference_mode(False):
-            return value.clone() if value.is_inference() else value.detach()
+        return as_ordinary(value).detach() if isinstance(value, Tensor) else value
 
     if isinstance(inputs, Tensor):
         return [own(inputs)], {}
@@ -177,6 +175,12 @@ def as_call(inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:
     raise InputError(
         f"inputs must be a tensor, a tuple of tensors or a mapping, not {type(inputs).__name__}"
     )
+
+
+def as_ordinary(tensor: Tensor) -> Tensor:
+    """A tensor that autograd can keep, though it was made in inference mode."""
+    with torch.inference_mode(False):
+        return tensor.clone() if tensor.is_inference() else tensor
 
 
 def check_inputs(tensors: Sequence[Tensor]) -> None:

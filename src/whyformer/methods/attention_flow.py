@@ -35,7 +35,7 @@ def attention_flow(question: Question, *, progress: bool = True) -> Answer:
         for sample in range(batch):
             graph = _graph([layer[sample] for layer in layers], rows[sample])
             for token in range(tokens):
-                flows[sample, token] = _flow(graph, token, tokens)
+                flows[sample, token] = _flow(graph, token)
                 bar.update()
     return Answer(flows.to(question.attention[-1]))
 
@@ -63,7 +63,7 @@ def _graph(layers: list[np.ndarray], rows: np.ndarray):  # type: ignore[no-untyp
     return coo_array((whole, edges), shape=(source + 1, source + 1)).tocsr()
 
 
-def _flow(graph, token: int, tokens: int) -> float:  # type: ignore[no-untyped-def]
+def _flow(graph, token: int) -> float:  # type: ignore[no-untyped-def]
     from scipy.sparse.csgraph import maximum_flow
 
     return float(maximum_flow(graph, graph.shape[0] - 1, token).flow_value) / RESOLUTION

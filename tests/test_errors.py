@@ -1,0 +1,222 @@
+"""Bad input gets one clear sentence, and no traceback from deep inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from zoo import CASES, HandWritten, pixels, text
+
+import whyformer
+from whyformer import InputError, ModelError, NumericalError, TargetError, UnknownNameError
+
+CASE = {case.name: case for case in CASES}
+
+
+def refused(kind: type[Exception], model: nn.Module, inputs: Any, **how: Any) -> str:
+    """The message of the expected error, which must be one sentence without a hidden cause."""
+    with pytest.raises(kind) as caught:
+        whyformer.Explainer(model)(inputs, **how)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.fixture
+def vit() -> nn.Module:
+    return CASE["ViT"].make()[0]
+
+
+def test_a_model_without_attention() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5))
+    assert "no self-attention" in refused(ModelError, model, pixels())
+
+
+def test_not_a_model() -> None:
+    with pytest.raises(ModelError, match="takes an nn.Module, not str"):
+        whyformer.Explainer("vit")
+
+
+class Cut(HandWritten):
+    how = "detach"
+
+    def forward(self, image: Tensor) -> Tensor:
+        x = self.patches(image).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls.expand(len(x), -1, -1), x], dim=1)
+        x = self.norm(self.blocks(x + self.position))
+        if self.how == "detach":
+            x = x.detach()
+        elif self.how == "no_grad":
+            with torch.no_grad():
+                x = self.norm(x)
+        elif self.how == "numpy":
+            x = torch.from_numpy(x.detach().numpy())
+        return self.head(x[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("how", "named"), [("detach", "detach"), ("no_grad", "no_grad"), ("numpy", "detach")]
+)
+def test_a_graph_that_is_cut_names_the_operation(how: str, named: str) -> None:
+    model = Cut().eval()
+    model.how = how
+    message = refused(ModelError, model, pixels())
+    assert named in message
+    assert "test_errors.py" in message
+    assert "remove it" in message
+
+
+def test_a_graph_that_is_cut_between_the_blocks() -> None:
+    class Model(HandWritten):
+        def forward(self, image: Tensor) -> Tensor:
+            x = self.patches(image).flatten(2).transpose(1, 2) + self.position[:, 1:]
+            x = self.blocks[1](self.blocks[0](x).detach() + x)
+            return self.head(x.mean(1))
+
+    message = refused(ModelError, Model().eval(), pixels())
+    assert "1 of the model's 2 attention maps" in message
+    assert "detach" in message
+
+
+def test_compiled_and_scripted_parts(vit: nn.Module) -> None:
+    assert "compiled by torch.compile" in refused(ModelError, torch.compile(vit), pixels())
+    model = HandWritten().eval()
+    model.head.compile()
+    assert "its submodule 'head' is compiled" in refused(ModelError, model, pixels())
+    model = HandWritten().eval()
+    model.head = torch.jit.script(nn.Linear(32, 5))
+    message = refused(ModelError, model, pixels())
+    assert "TorchScript" in message
+    assert "'head'" in message
+
+
+def test_a_wrong_input_shape(vit: nn.Module) -> None:
+    message = refused(InputError, vit, torch.randn(2, 3, 50, 50))
+    assert "(2, 3, 50, 50)" in message
+    message = refused(InputError, vit, torch.randn(2, 7, 32, 32))
+    assert "(2, 7, 32, 32)" in message
+
+
+def test_inputs_of_a_wrong_kind(vit: nn.Module) -> None:
+    assert "not str" in refused(InputError, vit, "cat.jpg")
+    assert "no tensor" in refused(InputError, vit, {"pixel_values": [1, 2]})
+
+
+def test_an_empty_batch(vit: nn.Module) -> None:
+    assert "empty batch" in refused(InputError, vit, torch.randn(0, 3, 32, 32))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_nan_or_infinity_in_inputs_and_weights(vit: nn.Module, value: float) -> None:
+    image = pixels()
+    image[0, 0, 0, 0] = value
+    assert "NaN or infinity" in refused(InputError, vit, image)
+    name, parameter = next((n, p) for n, p in vit.named_parameters() if "classifier.weight" in n)
+    with torch.no_grad():
+        parameter[0, 0] = value
+    assert repr(name) in refused(ModelError, vit, pixels())
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [((2, 5, 3), "(2, 5, 3)"), ((3, 5), "(3, 5)"), ((5,), "(5,)")],
+)
+def test_logits_of_an_unexpected_shape(shape: tuple[int, ...], said: str) -> None:
+    class Model(HandWritten):
+        def forward(self, image: Tensor) -> Tensor:
+            return super().forward(image).sum() * torch.ones(shape)
+
+    assert said in refused(ModelError, Model().eval(), pixels())
+
+
+def test_a_model_that_returns_no_logits() -> None:
+    class Model(HandWritten):
+        def forward(self, image: Tensor) -> Any:
+            return "cat"
+
+    assert "returned str" in refused(ModelError, Model().eval(), pixels())
+
+
+def test_an_unknown_method_preset_or_option(vit: nn.Module) -> None:
+    message = refused(UnknownNameError, vit, pixels(), method="transformer_atribution")
+    assert "did you mean 'transformer_attribution'" in message
+    assert "'stable'" in refused(UnknownNameError, vit, pixels(), preset="stabel")
+    assert "colour" in refused(UnknownNameError, vit, pixels(), colour="red")
+    assert "'gradient'" in refused(UnknownNameError, vit, pixels(), factor="gradients")
+    assert "from -2 to 1" in refused(UnknownNameError, vit, pixels(), blocks=7)
+    message = refused(UnknownNameError, vit, pixels(), method="lrp", rules="lpr")
+    assert "'lrp'" in message
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (5, "from 0 to 4"),
+        (-6, "from 0 to 4"),
+        ("LABEL_9", "did you mean"),
+        (1.5, "float"),
+        ([], "empty"),
+        ([0, 1, 2], "3 targets for a batch of 2"),
+        ([[0, 1], [2]], "[2, 1]"),
+        (lambda logits: logits, "one value a sample"),
+        (lambda logits: logits.sum() * 0 + logits[:, 0] * 0, "does not depend"),
+        (lambda logits: 3, "must return a tensor"),
+    ],
+)
+def test_a_target_out_of_range(vit: nn.Module, target: Any, said: str) -> None:
+    assert said in refused(TargetError, vit, pixels(), target=target)
+
+
+def test_a_label_of_a_model_without_labels() -> None:
+    assert "has no labels" in refused(TargetError, HandWritten().eval(), pixels(), target="cat")
+
+
+def test_a_label_that_names_several_classes() -> None:
+    labels = ["crane, bird", "tabby, tabby cat", "crane", "dog", "Crane, machine"]
+    explainer = whyformer.Explainer(HandWritten().eval(), labels=labels)
+    assert explainer(pixels(), target="crane").target.tolist() == [2, 2]
+    assert explainer(pixels(), target="tabby cat").target.tolist() == [1, 1]
+    with pytest.raises(TargetError, match="names several classes: 0 'crane, bird', 2 'crane'"):
+        explainer(pixels(), target="CRANE")
+
+
+def test_a_map_with_nan_is_never_returned() -> None:
+    """LRP's relevance explodes in half precision: that is an error, not a map."""
+
+    class Model(HandWritten):
+        def forward(self, image: Tensor) -> Tensor:
+            return super().forward(image) * 1
+
+    @whyformer.register("overflows", "gives NaN")
+    def overflows(question: Any) -> Any:
+        answer = question.pool(question.attention[-1].mean(1))
+        return type(answer)(answer.relevance * float("nan"))
+
+    try:
+        message = refused(NumericalError, Model().eval(), pixels(), method="overflows")
+    finally:
+        from whyformer.methods import registry
+
+        registry._METHODS.pop("overflows")
+    assert "overflowed in float32" in message
+
+
+def test_wrong_content_and_pooling() -> None:
+    model, inputs = CASE["BERT"].make()
+    with pytest.raises(InputError, match="expected \\(batch, tokens\\) = \\(2, 9\\)"):
+        whyformer.Explainer(model)(inputs, content=torch.ones(2, 4))
+    with pytest.raises(InputError, match="unknown pooling 'max'"):
+        whyformer.Explainer(model, pooling="max")(text())
+
+
+def test_a_map_of_text_has_no_grid_and_words_need_an_encoding() -> None:
+    model, inputs = CASE["BERT"].make()
+    explanation = whyformer.Explainer(model)(inputs)
+    with pytest.raises(InputError, match="only images"):
+        explanation.image_map()
+    with pytest.raises(InputError, match="tokenizer"):
+        explanation.words()

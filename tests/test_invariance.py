@@ -1,0 +1,131 @@
+"""What must not matter: the batch, padding, how many targets are asked at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from zoo import CASES, Case, text
+
+import whyformer
+
+METHODS = [name for name in whyformer.methods() if name != "attention_flow"]
+SOME = [c for c in CASES if c.name in ("ViT", "DINOv2", "BERT", "BEiT", "by hand, mean-pooled")]
+SOME += [c for c in CASES if "TransformerEncoder" in c.name or "masked mean" in c.name]
+PRESETS = ("stable", "paper", "reference")
+
+
+def one_of(inputs: Any, i: int) -> Any:
+    if isinstance(inputs, Tensor):
+        return inputs[i : i + 1]
+    return {key: value[i : i + 1] for key, value in inputs.items()}
+
+
+def in_double(case: Case) -> tuple[torch.nn.Module, Any]:
+    model, inputs = case.make()
+    return model.double(), inputs.double() if isinstance(inputs, Tensor) else inputs
+
+
+def close(a: Tensor, b: Tensor, tolerance: float = 1e-8) -> bool:
+    return bool((a - b).abs().max() <= tolerance * b.abs().max().clamp(min=1e-12))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("case", SOME, ids=lambda c: c.name)
+def test_a_batch_is_its_samples(case: Case, preset: str) -> None:
+    model, inputs = in_double(case)
+    explainer = whyformer.Explainer(model)
+    batched = explainer.record(inputs)
+    singles = [explainer.record(one_of(inputs, i)) for i in range(2)]
+    for method in METHODS:
+        target = 1 if whyformer.methods()[method].class_specific else None
+        together = batched.explain(target, method, preset)
+        for i, single in enumerate(singles):
+            alone = single.explain(target, method, preset)
+            assert close(together.relevance[i], alone.relevance[0]), method
+            if alone.input_relevance is not None:
+                assert close(together.input_relevance[i], alone.input_relevance[0]), method
+
+
+def test_a_batch_as_large_as_the_sequence_in_a_sequence_first_model() -> None:
+    """(tokens, batch, width) with tokens == batch: only the transposes tell them apart."""
+    case = next(c for c in CASES if "sequence first" in c.name)
+    model, _ = in_double(case)
+    inputs = {"input_ids": torch.randint(5, 60, (9, 9))}
+    explainer = whyformer.Explainer(model)
+    together = explainer(inputs, target=1).relevance
+    for i in range(9):
+        assert close(together[i], explainer(one_of(inputs, i), target=1).relevance[0])
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", ["BERT", "RoBERTa", "DistilBERT", "ELECTRA", "ALBERT", "BERT, masked mean"])
+def test_padding_does_not_matter(name: str, preset: str) -> None:
+    case = next(c for c in CASES if c.name == name)
+    model, _ = in_double(case)
+    torch.manual_seed(7)
+    short = {key: value[:1, :6] for key, value in text().items()}
+    padded = {
+        "input_ids": torch.nn.functional.pad(short["input_ids"], (0, 4), value=1),
+        "attention_mask": torch.nn.functional.pad(short["attention_mask"], (0, 4)),
+    }
+    explainer = whyformer.Explainer(model)
+    first, second = explainer.record(short), explainer.record(padded)
+    for method in METHODS:
+        target = 1 if whyformer.methods()[method].class_specific else None
+        expected = first.explain(target, method, preset)
+        found = second.explain(target, method, preset)
+        whole_map = preset == "reference" and method == "gradcam"  # averages over padding as well
+        if not whole_map:
+            assert close(found.relevance[:, :6], expected.relevance, 1e-7), method
+        assert not found.content[:, 6:].any()
+
+
+@pytest.mark.parametrize("method", ["transformer_attribution", "gradcam", "lrp", "generic_attention"])
+@pytest.mark.parametrize("case", SOME[:3], ids=lambda c: c.name)
+def test_several_targets_are_one_at_a_time(case: Case, method: str) -> None:
+    model, inputs = in_double(case)
+    explainer = whyformer.Explainer(model)
+    together = explainer(inputs, target=[[0, 2], [1, 0]], method=method)
+    assert together.relevance.shape[:2] == (2, 2)
+    assert together.target.tolist() == [[0, 2], [1, 0]]
+    for column, targets in enumerate(([0, 1], [2, 0])):
+        alone = explainer(inputs, target=targets, method=method)
+        assert close(together.relevance[:, column], alone.relevance)
+
+
+def test_kept_denominators_do_not_leak_between_presets() -> None:
+    case = next(c for c in CASES if c.name == "ViT")
+    model, inputs = in_double(case)
+    explainer = whyformer.Explainer(model)
+    recording = explainer.record(inputs)
+    for preset in (*PRESETS, *reversed(PRESETS)):
+        for method in ("transformer_attribution", "partial_lrp", "lrp"):
+            found = recording.explain(1, method, preset).relevance
+            assert close(found, explainer(inputs, 1, method, preset).relevance)
+
+
+def test_matrix_holds_the_pooled_row() -> None:
+    case = next(c for c in CASES if c.name == "ViT")
+    model, inputs = in_double(case)
+    for method in ("transformer_attribution", "rollout", "generic_attention", "raw_attention"):
+        explanation = whyformer.Explainer(model)(inputs, method=method, matrix=True)
+        assert explanation.matrix.shape == (2, 17, 17)
+        assert close(explanation.matrix[:, 0], explanation.relevance)
+
+
+def test_cached_weights_follow_the_model() -> None:
+    case = next(c for c in CASES if c.name == "ViT")
+    model, inputs = in_double(case)
+    cached = whyformer.Explainer(model, cache_weights=True)
+    plain = whyformer.Explainer(model)
+    before = cached(inputs, target=1).relevance
+    assert torch.equal(before, plain(inputs, target=1).relevance)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(-0.7)
+    after = cached(inputs, target=1).relevance
+    assert torch.equal(after, plain(inputs, target=1).relevance)
+    assert not torch.allclose(before, after)

@@ -1,0 +1,213 @@
+"""The methods: their formulas, what they promise, and how a new one is added."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from zoo import CASES
+
+import whyformer
+from whyformer.methods.attention_flow import _flow, _graph
+from whyformer.methods.question import Answer, Question
+
+CASE = {case.name: case for case in CASES}
+AGNOSTIC = ("rollout", "raw_attention", "attention_flow")
+
+
+@pytest.fixture(scope="module")
+def recording() -> whyformer.Recording:
+    model, inputs = CASE["ViT"].make()
+    return whyformer.Explainer(model.double()).record(inputs.double())
+
+
+def test_the_registry_names_every_method_with_one_line() -> None:
+    found = whyformer.methods()
+    assert set(found) == {
+        "attention_flow", "generic_attention", "gradcam", "lrp", "partial_lrp", "raw_attention",
+        "rollout", "transformer_attribution",
+    }  # fmt: skip
+    for method in found.values():
+        assert method.summary
+        assert "\n" not in method.summary
+        assert method.class_specific == (method.name not in AGNOSTIC)
+
+
+def test_listing_methods_does_not_import_torch() -> None:
+    code = "import sys, whyformer; whyformer.methods(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def blocks(recording: whyformer.Recording, target: int, preset: str = "stable") -> Any:
+    return recording.explain(target, preset=preset, keep_blocks=True).blocks
+
+
+def product(layers: list[Tensor], normalise: bool = False) -> Tensor:
+    """prod_b (I + layer_b) the plain way, the row of token 0."""
+    eye = torch.eye(layers[0].shape[-1], dtype=layers[0].dtype)
+    total = eye.expand_as(layers[0])
+    for layer in layers:
+        full = eye + layer
+        total = (full / full.sum(-1, keepdim=True) if normalise else full) @ total
+    return total[:, 0]
+
+
+def test_each_method_is_its_formula(recording: whyformer.Recording) -> None:
+    b = blocks(recording, 1)
+    last_a, last_g = b.attention[-1], b.gradient[-1]
+    pairs = list(zip(b.gradient, b.relevance, strict=True))
+    lrp = recording.trace.relevances(
+        whyformer.engine.PRESETS["stable"].lrp, torch.eye(5, dtype=torch.float64)[[1, 1]]
+    )
+    weights = last_g[:, :, 0, 1:].mean(-1, keepdim=True)
+    expected = {
+        "transformer_attribution": product([(g * r).clamp(min=0).mean(1) for g, r in pairs]),
+        "generic_attention": product(
+            [(g * a).clamp(min=0).mean(1) for g, a in zip(b.gradient, b.attention, strict=True)]
+        ),
+        "rollout": product([a.mean(1) for a in b.attention]),
+        "raw_attention": last_a.mean(1)[:, 0],
+        "gradcam": (weights * last_a[:, :, 0]).sum(1).clamp(min=0),
+        "partial_lrp": lrp[-1].clamp(min=0).mean(1)[:, 0],
+    }
+    for method, row in expected.items():
+        target = None if method in AGNOSTIC else 1
+        assert torch.allclose(recording.explain(target, method).relevance, row), method
+
+
+def test_ablations_are_options(recording: whyformer.Recording) -> None:
+    b = blocks(recording, 1)
+    gr = [(g * r).clamp(min=0).mean(1) for g, r in zip(b.gradient, b.relevance, strict=True)]
+    ar = [(a * r).clamp(min=0).mean(1) for a, r in zip(b.attention, b.relevance, strict=True)]
+    for options, row in (
+        ({"factor": "attention"}, product(ar)),
+        ({"blocks": -1}, product(gr[-1:])),
+        ({"blocks": 1}, product(gr[1:2])),
+        ({"blocks": [0]}, product(gr[:1])),
+        ({"blocks": slice(1, None)}, product(gr[1:])),
+        ({"normalise_rows": True}, product(gr, normalise=True)),
+        ({"factor": None}, product([r.clamp(min=0).mean(1) for r in b.relevance])),
+    ):
+        assert torch.allclose(recording.explain(1, **options).relevance, row), options
+
+
+def test_lrp_reaches_the_pixels_and_sums_over_patches(recording: whyformer.Recording) -> None:
+    explanation = recording.explain(1, "lrp")
+    pixels = explanation.input_relevance
+    assert pixels.shape == (2, 32, 32)
+    assert (pixels < 0).any()
+    patches = pixels.unfold(1, 8, 8).unfold(2, 8, 8).sum((-1, -2)).flatten(1)
+    assert torch.allclose(explanation.relevance[:, 1:], patches)
+    assert (explanation.relevance[:, 0] == 0).all()
+
+
+def test_lrp_of_text_reaches_the_embeddings() -> None:
+    model, inputs = CASE["BERT"].make()
+    explanation = whyformer.Explainer(model)(inputs, 1, "lrp")
+    assert explanation.input_relevance.shape == (2, 9)
+    assert torch.equal(explanation.input_relevance, explanation.relevance)
+
+
+def test_class_agnostic_methods_refuse_a_target_politely(recording: whyformer.Recording) -> None:
+    for method in AGNOSTIC:
+        options = {"progress": False} if method == "attention_flow" else {}
+        with pytest.warns(UserWarning, match="class-agnostic"):
+            asked = recording.explain(3, method, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            plain = recording.explain(None, method, **options)
+        assert torch.equal(asked.relevance, plain.relevance)
+        assert asked.target is None
+
+
+def test_no_second_forward_and_shared_passes() -> None:
+    """A recording answers everything from one forward; a target's gradient is computed once."""
+    model, inputs = CASE["ViT"].make()
+    calls = []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    recording = whyformer.Explainer(model).record(inputs)
+    passes = []
+    original = recording.trace._backward
+
+    def counted(rules: Any, *rest: Any, **more: Any) -> Any:
+        passes.append("gradient" if rules is None else rules.name)
+        return original(rules, *rest, **more)
+
+    recording.trace._backward = counted
+    for target in (0, 1):
+        for method in ("transformer_attribution", "generic_attention", "gradcam", "partial_lrp"):
+            recording.explain(target, method)
+    recording.explain(method="rollout")
+    assert len(calls) == 1
+    assert passes == ["gradient", "stable", "stable lrp"] * 2 or sorted(passes) == sorted(
+        ["gradient", "stable", "stable lrp"] * 2
+    )
+
+
+def brute_force_flow(layers: list[np.ndarray], rows: np.ndarray, token: int) -> float:
+    """Minimum cut over every subset of nodes: equal to the maximum flow."""
+    n = len(rows)
+    nodes = n * (len(layers) + 1)
+    capacity = np.zeros((nodes + 1, nodes + 1))
+    for block, layer in enumerate(layers):
+        mixed = (layer + np.eye(n)) / 2
+        capacity[n * (block + 1) : n * (block + 2), n * block : n * (block + 1)] = mixed
+    capacity[nodes, nodes - n : nodes] = rows
+    others = [i for i in range(nodes) if i != token]
+    best = np.inf
+    for bits in range(2 ** len(others)):
+        source = [nodes] + [node for place, node in enumerate(others) if bits >> place & 1]
+        sink = [node for node in range(nodes + 1) if node not in source]
+        best = min(best, capacity[np.ix_(source, sink)].sum())
+    return float(best)
+
+
+def test_attention_flow_is_the_maximum_flow() -> None:
+    generator = np.random.default_rng(0)
+    layers = [generator.dirichlet(np.ones(3), 3) for _ in range(2)]
+    rows = np.array([1.0, 0.0, 0.0])
+    graph = _graph(layers, rows)
+    for token in range(3):
+        assert _flow(graph, token) == pytest.approx(brute_force_flow(layers, rows, token), abs=1e-4)
+
+
+def test_attention_flow_shows_its_progress(
+    recording: whyformer.Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording.explain(None, "attention_flow")
+    assert "34/34" in capsys.readouterr().err
+
+
+def test_a_new_method_is_one_function() -> None:
+    """The example of CONTRIBUTING.md."""
+
+    @whyformer.register("last_gradient", "the last block's attention gradient, positive part")
+    def last_gradient(question: Question) -> Answer:
+        return question.pool(question.gradients(last_only=True)[-1].clamp(min=0).mean(1))
+
+    try:
+        model, inputs = CASE["ViT"].make()
+        explanation = whyformer.Explainer(model)(inputs, 2, "last_gradient")
+        assert explanation.relevance.shape == (2, 17)
+        assert "last_gradient" in whyformer.methods()
+    finally:
+        from whyformer.methods import registry
+
+        registry._METHODS.pop("last_gradient")
+
+
+def test_class_specific_or_not(recording: whyformer.Recording) -> None:
+    for method in whyformer.methods().values():
+        options = {"progress": False} if method.name == "attention_flow" else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first, second = (
+                recording.explain(t, method.name, **options).relevance[:, 1:] for t in (0, 1)
+            )
+        assert torch.equal(first, second) != method.class_specific
