@@ -28,6 +28,7 @@ def _stand_in_for_torchvision_operators() -> None:
 
 
 _stand_in_for_torchvision_operators()
+torch.set_num_threads(1)  # the test runner keeps the cores busy with workers
 
 
 def shared(*parts: str) -> Path:

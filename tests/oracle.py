@@ -15,6 +15,7 @@ from torch import Tensor
 
 REFERENCE_EPSILON = 1e-9
 STABILISER = 0.01
+CANCELLATION = 1e-5
 
 Divide = Callable[[Tensor, Tensor], Tensor]
 Pair = tuple[Tensor, Tensor]
@@ -94,6 +95,16 @@ def _pairs(
 def positive_pairs(x: Tensor, weight: Tensor, relevance: Tensor, divide: Divide) -> Tensor:
     """Eq. 5: the pairs q = {(i, j) | x_j w_ji >= 0}, one denominator."""
     return _pairs(x, weight, relevance, divide, lambda x, w: x * w if x * w >= 0 else 0.0)
+
+
+def three_products(x: Tensor, weight: Tensor, relevance: Tensor, divide: Divide) -> Tensor:
+    """Eq. 5 as its fast form has it: z is (x w + (1 + 1e-5) |x| |w|) / 2."""
+    out = []
+    rows, flat = x.reshape(-1, x.shape[-1]), relevance.reshape(-1, relevance.shape[-1])
+    for row, r in zip(rows, flat, strict=True):
+        extra = CANCELLATION / 2 * torch.einsum("j,ij->i", row.abs(), weight.abs())
+        out.append(positive_pairs(row, weight, r, lambda r, z, extra=extra: divide(r, z + extra)))
+    return torch.stack(out).reshape(x.shape)
 
 
 def positive_activations(x: Tensor, weight: Tensor, relevance: Tensor, divide: Divide) -> Tensor:
@@ -311,16 +322,6 @@ def roll_out(layers: Sequence[Tensor], normalise_rows: bool = False) -> Tensor:
             product[i, j] += mixed[i, k] * result[k, j]
         result = product
     return result
-
-
-def identity_path(layers: Sequence[Tensor], normalise_rows: bool = False) -> Tensor:
-    """The diagonal part of ``roll_out`` that takes the identity in every block."""
-    path = torch.ones(len(layers[0]), dtype=torch.float64)
-    if normalise_rows:
-        for layer in layers:
-            for i in range(len(path)):
-                path[i] /= 1 + sum(layer[i])
-    return path
 
 
 def transformer_attribution(

@@ -8,10 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from zoo import HandWritten, pixels, text
 
 import whyformer
 from whyformer.engine import PRESETS, record
+from zoo import HandWritten, pixels, text
 
 HEADS, LENGTH, WIDTH = 4, 6, 16
 
@@ -161,6 +161,7 @@ def test_styles_of_writing_attention_agree(style: str) -> None:
 
 def test_hugging_face_sdpa_equals_eager() -> None:
     from transformers import BertConfig, BertForSequenceClassification
+
     from zoo import TEXT
 
     maps = []

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from zoo import CASES, HandWritten, pixels, text
 
 import whyformer
 from whyformer import InputError, ModelError, NumericalError, TargetError, UnknownNameError
+from zoo import CASES, HandWritten, pixels, text
 
 CASE = {case.name: case for case in CASES}
 
@@ -37,7 +37,7 @@ def test_a_model_without_attention() -> None:
 
 
 def test_not_a_model() -> None:
-    with pytest.raises(ModelError, match="takes an nn.Module, not str"):
+    with pytest.raises(ModelError, match=r"takes an nn\.Module, not str"):
         whyformer.Explainer("vit")
 
 

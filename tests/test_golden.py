@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from conftest import SHARED, shared
 from torch import Tensor
 
 import whyformer
+from conftest import SHARED, shared
 from whyformer import Recording
 
 MAPS = {
@@ -41,14 +41,16 @@ def cases() -> list[Any]:
     found = []
     for folder in sorted((SHARED / "golden").glob("*/cases.json")):
         for case in json.loads(folder.read_text()):
-            found.append(pytest.param(folder.parent.name, case, id=f"{folder.parent.name}-{case['key']}"))
+            found.append(
+                pytest.param(folder.parent.name, case, id=f"{folder.parent.name}-{case['key']}")
+            )
     return found or [pytest.param(None, None, id="none")]
 
 
 class Golden:
     """A golden folder: its tensors and one recording of all its inputs as a batch."""
 
-    _loaded: dict[str, Golden] = {}
+    _loaded: ClassVar[dict[str, Golden]] = {}
 
     def __init__(self, name: str) -> None:
         from safetensors.torch import load_file

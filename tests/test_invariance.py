@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from zoo import CASES, Case, text
 
 import whyformer
+from zoo import CASES, Case, text
 
 METHODS = [name for name in whyformer.methods() if name != "attention_flow"]
 SOME = [c for c in CASES if c.name in ("ViT", "DINOv2", "BERT", "BEiT", "by hand, mean-pooled")]
@@ -61,7 +61,9 @@ def test_a_batch_as_large_as_the_sequence_in_a_sequence_first_model() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("name", ["BERT", "RoBERTa", "DistilBERT", "ELECTRA", "ALBERT", "BERT, masked mean"])
+@pytest.mark.parametrize(
+    "name", ["BERT", "RoBERTa", "DistilBERT", "ELECTRA", "ALBERT", "BERT, masked mean"]
+)
 def test_padding_does_not_matter(name: str, preset: str) -> None:
     case = next(c for c in CASES if c.name == name)
     model, _ = in_double(case)
@@ -83,7 +85,9 @@ def test_padding_does_not_matter(name: str, preset: str) -> None:
         assert not found.content[:, 6:].any()
 
 
-@pytest.mark.parametrize("method", ["transformer_attribution", "gradcam", "lrp", "generic_attention"])
+@pytest.mark.parametrize(
+    "method", ["transformer_attribution", "gradcam", "lrp", "generic_attention"]
+)
 @pytest.mark.parametrize("case", SOME[:3], ids=lambda c: c.name)
 def test_several_targets_are_one_at_a_time(case: Case, method: str) -> None:
     model, inputs = in_double(case)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from zoo import CASES, VISION_CASES, Case
 
 import whyformer
+from zoo import CASES, VISION_CASES, Case
 
 EVERY = [
     *(pytest.param(case, id=case.name) for case in CASES),

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 import oracle
 from whyformer.engine import PRESETS, Rules, Trace, record, rules
-from whyformer.engine.operations import Linear, Operation, Switch
+from whyformer.engine.learned import Linear
+from whyformer.engine.operations import Operation, Switch
 
 TABLES = sorted(oracle.TABLES)
 every_table = pytest.mark.parametrize(("preset", "table"), TABLES)

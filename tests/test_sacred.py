@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from zoo import CASES, HandWritten, pixels
 
 import whyformer
+from zoo import CASES, HandWritten, pixels
 
 CASE = {case.name: case for case in CASES}
 

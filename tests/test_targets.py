@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from zoo import CASES, HandWritten, pixels, text
 
 import whyformer
+from zoo import CASES, HandWritten, pixels, text
 
 CASE = {case.name: case for case in CASES}
 
@@ -112,9 +112,7 @@ def test_embeddings_as_inputs() -> None:
 def test_attribute_is_the_bare_content() -> None:
     model, image = CASE["ViT"].make()
     explainer = whyformer.Explainer(model)
-    assert torch.equal(
-        explainer.attribute(image, 1), explainer(image, 1).relevance[:, 1:]
-    )
+    assert torch.equal(explainer.attribute(image, 1), explainer(image, 1).relevance[:, 1:])
     model, inputs = CASE["BERT"].make()
     found = whyformer.Explainer(model).attribute(inputs, 1)
     assert found.shape == (2, 9)

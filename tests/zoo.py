@@ -87,7 +87,9 @@ class Block(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        )
         self.heads, self.style = heads, style
 
     def forward(self, x: Tensor) -> Tensor:
@@ -217,13 +219,24 @@ CASES = [
         hugging_face(
             "DistilBert:SequenceClassification",
             text,
-            vocab_size=64, dim=32, n_layers=2, n_heads=4, hidden_dim=64,
-            max_position_embeddings=64, num_labels=3,
+            vocab_size=64,
+            dim=32,
+            n_layers=2,
+            n_heads=4,
+            hidden_dim=64,
+            max_position_embeddings=64,
+            num_labels=3,
         ),
         9,
-    ),  # fmt: skip
-    Case("ELECTRA", hugging_face("Electra:SequenceClassification", text, embedding_size=16, **TEXT), 9),
-    Case("ALBERT", hugging_face("Albert:SequenceClassification", text, embedding_size=16, **TEXT), 9),
+    ),
+    Case(
+        "ELECTRA",
+        hugging_face("Electra:SequenceClassification", text, embedding_size=16, **TEXT),
+        9,
+    ),
+    Case(
+        "ALBERT", hugging_face("Albert:SequenceClassification", text, embedding_size=16, **TEXT), 9
+    ),
     Case("by hand, matmul", lambda: (HandWritten("matmul"), pixels()), 17, (4, 4)),
     Case("by hand, einsum", lambda: (HandWritten("einsum"), pixels()), 17, (4, 4)),
     Case("by hand, bmm", lambda: (HandWritten("bmm"), pixels()), 17, (4, 4)),

@@ -52,7 +52,7 @@ class Explainer:
         self.labels = label_list(labels)
         self.pooling = pooling
         self.grid = grid
-        self._weights: dict[int, tuple[Tensor, int, Tensor]] | None = {} if cache_weights else None
+        self._weights: dict[Any, tuple[Tensor, int, Tensor]] | None = {} if cache_weights else None
 
     def __call__(
         self,
@@ -100,9 +100,9 @@ class Explainer:
         """|W|: kept between calls while the weight stays as it is, or made anew."""
         if self._weights is None or weight.is_inference():
             return torch.abs(weight, out=scratch("|w|", weight))
-        key = weight.data_ptr()
+        key = (weight.data_ptr(), weight.shape, weight.stride())
         entry = self._weights.get(key)
-        if entry is None or entry[1] != weight._version or entry[0].shape != weight.shape:
+        if entry is None or entry[1] != weight._version:
             entry = (weight, weight._version, weight.abs())
             self._weights[key] = entry
         return entry[2]
@@ -184,14 +184,16 @@ class Recording:
             answer = method(question, **options)
         except TypeError as error:
             if "unexpected keyword argument" in str(error):
-                raise UnknownNameError(f"{method.name}: {str(error).rpartition('()')[2].strip()}") from None
+                raise UnknownNameError(
+                    f"{method.name}: {str(error).rpartition('()')[2].strip()}"
+                ) from None
             raise
         for part in (answer.relevance, answer.input_relevance):
             if part is not None and not finite(part):
                 raise NumericalError(
                     f"{method.name} with preset {question.preset.name!r} overflowed in "
-                    f"{str(part.dtype).removeprefix('torch.')}: its map would hold NaN or infinity; "
-                    "use the 'stable' preset, or run the model in float64"
+                    f"{str(part.dtype).removeprefix('torch.')}: its map would hold NaN or "
+                    "infinity; use the 'stable' preset, or run the model in float64"
                 )
         return answer
 
@@ -215,7 +217,9 @@ class Recording:
             for name in self.trace.foreign
         ]
         if seen.cross_attention:
-            notes.append(f"{seen.cross_attention} attention maps between different sequences were left out")
+            notes.append(
+                f"{seen.cross_attention} attention maps between different sequences were left out"
+            )
         if self._explainer.model.training:
             notes.append("the model is in training mode: dropout may change the map")
         return notes
@@ -228,19 +232,20 @@ def get_preset(name: str) -> Preset:
 
 
 def place(inputs: Inputs, model: nn.Module) -> Inputs:
-    """Inputs on the model's device; images and embeddings in its floating type."""
+    """Inputs on the model's device; images and embeddings in its floating type, or float32."""
     parameter = next(model.parameters(), None)
     if parameter is None:
         return inputs
+    dtype = torch.float64 if parameter.dtype is torch.float64 else torch.float32
 
     def move(value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        cast = value.is_floating_point() and value.ndim >= 3 and parameter.is_floating_point()
-        return value.to(parameter.device, parameter.dtype if cast else None)
+        cast = value.is_floating_point() and value.ndim >= 3
+        return value.to(parameter.device, dtype if cast else None)
 
     if isinstance(inputs, Tensor):
-        return move(inputs)  # type: ignore[no-any-return]
+        return move(inputs)
     if isinstance(inputs, Mapping):
         skip = {"special_tokens_mask", "offset_mapping"}
         return {key: move(value) for key, value in inputs.items() if key not in skip}

@@ -72,7 +72,7 @@ class Explanation:
         """
         if self.pieces is None or self.word_ids is None:
             raise InputError(
-                "words need the tokenizer's encoding; pass what the tokenizer returned as the inputs"
+                "words need the tokenizer's encoding: pass what the tokenizer returned as inputs"
             )
         if self.relevance.ndim != 2:
             raise InputError("words() reads one target; ask for the targets one at a time")

@@ -118,8 +118,8 @@ def _rows(target: Sequence[Any], batch: int) -> tuple[list[list[Any]], bool]:
     rows = [item.tolist() if isinstance(item, Tensor) else list(item) for item in items]
     if len(rows) != batch or len({len(row) for row in rows}) != 1 or not rows[0]:
         raise TargetError(
-            f"targets for {len(rows)} samples of lengths {[len(row) for row in rows]} and a batch of "
-            f"{batch}; give every sample a list of the same length"
+            f"targets for {len(rows)} samples of lengths {[len(row) for row in rows]} and a batch "
+            f"of {batch}; give every sample a list of the same length"
         )
     return rows, True
 

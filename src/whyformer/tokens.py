@@ -101,7 +101,7 @@ def row_strength(trace: Trace) -> Tensor:
     predicted = trace.logits.detach().argmax(-1)
     seed = F.one_hot(predicted, trace.logits.shape[-1]).to(trace.logits.dtype)
     gradient = trace.gradients(seed, last_only=True)[-1]
-    return gradient.float().square().sum((1, 3)).sqrt()
+    return gradient.square().sum((1, 3)).sqrt()
 
 
 def find_content(
@@ -132,7 +132,7 @@ def find_content(
 def special_tokens(inputs: Any, batch: int) -> Tensor | None:
     """The tokenizer's own word on which tokens are special, where the inputs carry it."""
     if isinstance(inputs, Mapping) and isinstance(inputs.get("special_tokens_mask"), Tensor):
-        return inputs["special_tokens_mask"]  # type: ignore[no-any-return]
+        return inputs["special_tokens_mask"]
     encodings = getattr(inputs, "encodings", None)
     if encodings:
         return torch.tensor([encodings[i].special_tokens_mask for i in range(batch)])

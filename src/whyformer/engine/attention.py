@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.operations import Identity, Product
+from whyformer.engine.local import Identity
+from whyformer.engine.mixing import Product
 from whyformer.errors import ModelError
 
 if TYPE_CHECKING:
@@ -126,9 +127,7 @@ def multi_head(
         )
     mask = merged_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
     causal = is_causal and attn_mask is None
-    out, attention = scaled_dot_product(
-        rec, q, k, v, mask, dropout_p if training else 0.0, causal
-    )
+    out, attention = scaled_dot_product(rec, q, k, v, mask, dropout_p if training else 0.0, causal)
     with rec:
         out = out.permute(2, 0, 1, 3).reshape(length, batch, width)
         out = F.linear(out, out_proj_weight, out_proj_bias)

@@ -1,8 +1,7 @@
 """Which operation each of torch's functions is, by name.
 
-``HANDLERS`` maps a function's name to the code that records it, ``MOVES`` lists what only
-moves values, ``INERT`` what has no part in the graph. Everything else is recorded by the
-generic rule and reported.
+``HANDLERS`` maps a function's name to the code that records it. What is neither here nor in
+``names`` is recorded by the generic rule and reported.
 """
 
 from __future__ import annotations
@@ -14,40 +13,16 @@ import torch
 from torch import Tensor
 
 from whyformer.engine import attention
-from whyformer.engine.operations import Contraction, Halves, Learned, Linear, Product, Sum, Terms
+from whyformer.engine.learned import Learned, Linear
+from whyformer.engine.local import Elementwise, Terms
+from whyformer.engine.mixing import Contraction, Product, Sum
+from whyformer.engine.names import IDENTITIES
 
 if TYPE_CHECKING:
     from whyformer.engine.recorder import Recorder
 
 Handler = Callable[..., Any]
 HANDLERS: dict[str, Handler] = {}
-
-MOVES = frozenset(
-    """
-    view reshape view_as reshape_as transpose permute t T mT swapaxes swapdims movedim moveaxis
-    flatten unflatten squeeze unsqueeze expand expand_as broadcast_to broadcast_tensors repeat tile
-    repeat_interleave cat concat concatenate stack hstack vstack dstack split split_with_sizes
-    tensor_split chunk unbind __getitem__ __setitem__ select narrow index_select gather
-    take_along_dim masked_select flip roll rot90 pad contiguous clone copy_ to type float double
-    half bfloat16 type_as cpu cuda where index_put index_put_ index_copy
-    index_fill scatter tril triu diagonal unfold pixel_shuffle pixel_unshuffle max_pool1d
-    max_pool2d max amax topk sort as_strided detach data squeeze_ unsqueeze_ transpose_
-    alpha_dropout __iter__ unsafe_chunk unsafe_split max_pool2d_with_indices
-    """.split()
-)
-
-INERT = frozenset(
-    """
-    shape size dim ndim ndimension numel nelement dtype device layout is_cuda is_leaf requires_grad
-    grad_fn grad stride is_contiguous storage_offset data_ptr is_floating_point is_complex
-    __len__ __repr__ __format__ zeros_like ones_like empty_like full_like rand_like randn_like
-    new_zeros new_ones new_empty new_full new_tensor argmax argmin eq ne lt le gt ge __eq__ __ne__
-    __lt__ __le__ __gt__ __ge__ isnan isinf isfinite any all nonzero element_size get_device
-    is_sparse is_quantized is_meta is_nested is_mps is_xpu names _version register_hook
-    has_names is_inference is_pinned __hash__ is_same_size equal allclose broadcast_shapes
-    retain_grad _is_view storage untyped_storage __bool__ finfo result_type can_cast item __contains__
-    """.split()
-)
 
 
 def handles(*names: str) -> Callable[[Handler], Handler]:
@@ -62,7 +37,9 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
 
 @handles("linear")
-def linear(rec: Recorder, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+def linear(
+    rec: Recorder, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Any:
     if rec.is_activation(weight) or rec.is_activation(bias):
         product = matmul(rec, torch.matmul, input, weight.mT)
         return product if bias is None else add(rec, torch.add, product, bias)
@@ -79,7 +56,9 @@ def matmul(rec: Recorder, func: Any, input: Tensor, other: Tensor) -> Any:
         return rec.step(Product(), input, other)
     if left and other.ndim == 2 and input.ndim >= 2:
         weight = other.detach()
-        return rec.step(Linear(lambda x: func(x, weight), weight.mT, None, rec.from_pixels(input)), input)
+        return rec.step(
+            Linear(lambda x: func(x, weight), weight.mT, None, rec.from_pixels(input)), input
+        )
     if left:
         weight = other.detach()
         return rec.step(Learned(lambda x: func(x, weight), torch.matmul, weight), input)
@@ -94,7 +73,14 @@ def rmatmul(rec: Recorder, func: Any, input: Tensor, other: Tensor) -> Any:
 
 @handles("addmm")
 def addmm(
-    rec: Recorder, func: Any, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
+    rec: Recorder,
+    func: Any,
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
 ) -> Any:
     product = matmul(rec, torch.matmul, mat1, mat2)
     return add(rec, torch.add, _scaled(rec, product, alpha), _scaled(rec, input, beta))
@@ -102,7 +88,14 @@ def addmm(
 
 @handles("baddbmm")
 def baddbmm(
-    rec: Recorder, func: Any, input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+    rec: Recorder,
+    func: Any,
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
 ) -> Any:
     product = _scaled(rec, matmul(rec, torch.matmul, batch1, batch2), alpha)
     return product if beta == 0 else add(rec, torch.add, product, _scaled(rec, input, beta))
@@ -110,7 +103,9 @@ def baddbmm(
 
 @handles("einsum")
 def einsum(rec: Recorder, func: Any, equation: Any, *operands: Any) -> Any:
-    tensors = operands[0] if len(operands) == 1 and not isinstance(operands[0], Tensor) else operands
+    tensors = (
+        operands[0] if len(operands) == 1 and not isinstance(operands[0], Tensor) else operands
+    )
     if len(tensors) != 2 or not isinstance(equation, str):
         return rec.generic("einsum", func, (equation, *operands), {})
     u, v = tensors
@@ -132,7 +127,13 @@ def einsum(rec: Recorder, func: Any, equation: Any, *operands: Any) -> Any:
 
 @handles("conv1d", "conv2d", "conv3d")
 def convolution(
-    rec: Recorder, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any
+    rec: Recorder,
+    func: Any,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     if rec.is_activation(weight):
         return rec.generic("convolution", func, (input, weight, bias, *args), kwargs)
@@ -159,7 +160,9 @@ def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -
         if not input.is_floating_point() or input.dtype != other.dtype:
             return rec.generic("add", torch.add, (input, other), {})
         shaped = input if input.ndim >= other.ndim else other
-        return _embedding(rec, rec.step(Sum(rec.batch_axis(shaped)), input, other), input, other)
+        return _embedding(
+            rec, rec.step(Sum(rec.batch_axis(shaped), rec.batch), input, other), input, other
+        )
     activation, constant = (input, other) if rec.is_activation(input) else (other, input)
     if not isinstance(constant, Tensor):
         return activation + constant
@@ -172,7 +175,7 @@ def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -
     constant = constant.detach()
     if shape != activation.shape:
         activation = activation.expand(shape)
-    result = rec.step(Sum(rec.batch_axis(activation), constant), activation)
+    result = rec.step(Sum(rec.batch_axis(activation), rec.batch, constant), activation)
     return _embedding(rec, result, activation)
 
 
@@ -182,6 +185,15 @@ def masked_fill(rec: Recorder, func: Any, input: Tensor, mask: Tensor, value: An
     if scores is not None:
         scores.attend(~mask, input.shape)
     return torch.masked_fill(input, mask, value)
+
+
+@handles("where")
+def where(rec: Recorder, func: Any, condition: Tensor, input: Any, other: Any) -> Any:
+    for value, shown in ((input, condition), (other, ~condition)):
+        scores = rec.scores(value) if rec.is_activation(value) else None
+        if scores is not None and not (rec.is_activation(input) and rec.is_activation(other)):
+            scores.attend(shown, value.shape)
+    return torch.where(condition, input, other)
 
 
 @handles("sub", "__sub__", "subtract")
@@ -202,7 +214,7 @@ def reduction(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any
     axes = tuple(sorted(axis % input.ndim for axis in dims))
     return rec.local(
         Terms, func.__name__, func, (input, *args), kwargs,
-        axes=axes, keepdim=keepdim, batch_axis=rec.batch_axis(input),
+        axes=axes, keepdim=keepdim, batch_axis=rec.batch_axis(input), batch=rec.batch,
     )  # fmt: skip
 
 
@@ -236,14 +248,14 @@ def _below_roots(tensor: Tensor) -> bool:
 @handles("mul", "__mul__", "__rmul__", "multiply")
 def mul(rec: Recorder, func: Any, input: Any, other: Any) -> Any:
     if rec.is_activation(input) and rec.is_activation(other):
-        return rec.local(Halves, "mul", torch.mul, (input, other), {})
+        return rec.local(Elementwise, "mul", torch.mul, (input, other), {})
     return rec.identity("scale", torch.mul, (input, other), {}, transparent=True)
 
 
 @handles("div", "__truediv__", "__div__", "true_divide", "divide")
 def div(rec: Recorder, func: Any, input: Any, other: Any, **kwargs: Any) -> Any:
     if rec.is_activation(input) and rec.is_activation(other):
-        return rec.local(Halves, "div", torch.div, (input, other), kwargs)
+        return rec.local(Elementwise, "div", torch.div, (input, other), kwargs)
     if rec.is_activation(input):
         return rec.identity("scale", torch.div, (input, other), kwargs, transparent=True)
     return rec.identity("reciprocal", torch.div, (input, other), kwargs)
@@ -277,14 +289,7 @@ def _identity(name: str, transparent: bool = False) -> Handler:
     return handler
 
 
-for _name in (
-    """
-    layer_norm rms_norm group_norm instance_norm batch_norm gelu relu relu6 leaky_relu elu selu celu
-    silu mish hardswish hardsigmoid hardtanh softplus softsign tanh sigmoid logsigmoid exp log log1p
-    expm1 sqrt rsqrt pow __pow__ square abs erf sin cos reciprocal clamp clamp_min clamp_max
-    log_softmax quick_gelu prelu nan_to_num
-    """.split()
-):
+for _name in IDENTITIES:
     HANDLERS[_name] = _identity(_name)
 for _name in ("dropout", "dropout1d", "dropout2d", "feature_dropout", "native_dropout"):
     HANDLERS[_name] = _identity(_name, transparent=True)

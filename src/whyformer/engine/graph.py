@@ -9,17 +9,6 @@ from torch import Tensor
 
 from whyformer.engine.operations import Operation
 
-#: autograd nodes of operations that only move values
-MOVING_NODES = frozenset(
-    "AccumulateGrad Alias AsStrided Cat Clone Contiguous CopySlices CopyBackwards Diagonal Expand "
-    "Flip Gather Index IndexPut IndexSelect MaskedFill MaskedScatter MaskedSelect MaxPool2DWithIndices "
-    "Narrow Permute Repeat Reshape ReshapeAlias Roll Rot90 Scatter Select SelectBackward "
-    "Slice Sort Split SplitWithSizes Squeeze Stack T TakeAlongDim ToCopy Topk Transpose Tril "
-    "Triu Unbind Unfold UnfoldBackward UnsafeSplit UnsafeView Unsqueeze View ViewAs Where "
-    "ConstantPadNd Copy Max Amax Add Sub AddBackward Im2Col PixelShuffle PixelUnshuffle Detach "
-    "ReflectionPad2D ReplicationPad2D Step".split()
-)
-
 
 def origin(tensor: Tensor) -> Operation | None:
     """The operation that made a tensor's values, seen through moves and scalings."""
@@ -53,15 +42,19 @@ def kind(node: Any) -> str:
 
 
 def batch_axis(tensor: Tensor, batch: int) -> int | None:
-    """The axis that counts samples: 0, 1 in sequence-first models, None when there is no such axis.
+    """The axis that counts samples, or the rows of all samples in a folded tensor.
 
-    Where both have the batch's size, the transposes above the tensor decide.
+    0, or 1 in sequence-first models; None when there is no such axis. Where both have the
+    batch's size, the transposes above the tensor decide.
     """
-    candidates = [axis for axis in (0, 1) if axis < tensor.ndim and tensor.shape[axis] == batch]
-    if len(candidates) < 2 or batch == 1:
-        return candidates[0] if candidates else None
-    axis = _follow(tensor)
-    return axis if axis in candidates else candidates[0]
+    axes = (0, 1) if tensor.ndim > 2 else (0,)
+    candidates = [axis for axis in axes if axis < tensor.ndim and tensor.shape[axis] == batch]
+    if len(candidates) == 2 and batch > 1:
+        axis = _follow(tensor)
+        return axis if axis in candidates else 0
+    if candidates:
+        return candidates[0]
+    return 0 if tensor.ndim and tensor.shape[0] % batch == 0 else None
 
 
 def _follow(tensor: Tensor) -> int:

@@ -10,11 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from whyformer.engine.functions import HANDLERS, INERT, MOVES
+from whyformer.engine.functions import HANDLERS
 from whyformer.engine.graph import batch_axis, origin
-from whyformer.engine.operations import Generic, Identity, Operation, Product, Step, Switch
+from whyformer.engine.local import Generic, Identity
+from whyformer.engine.mixing import Product
+from whyformer.engine.names import INERT, MOVES
+from whyformer.engine.operations import Operation, Step, Switch
 
 
 @dataclass
@@ -54,6 +57,10 @@ class Recorder(TorchFunctionMode):
                 return func(*args, **kwargs)
         if name in INERT:
             return func(*args, **kwargs)
+        if name in CASTS:
+            return widen_cast(func(*args, **kwargs), args[0])
+        if any(t.dtype in HALF for t in tensors):
+            args, kwargs = self._widen(name, args, kwargs)
         if not torch.is_grad_enabled():
             return self._cut(f"{name} under torch.no_grad()", func(*args, **kwargs))
         if name.endswith("_") and not name.endswith("__") and name[:-1] in HANDLERS:
@@ -78,7 +85,13 @@ class Recorder(TorchFunctionMode):
         return Step.apply(operation, *operands)
 
     def local(
-        self, kind: Callable[..., Operation], name: str, func: Any, args: Any, kwargs: Any, **more: Any
+        self,
+        kind: Callable[..., Operation],
+        name: str,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        **more: Any,
     ) -> Any:
         """Run a call as an operation of the given kind on its activations."""
         leaves, spec = tree_flatten((args, kwargs))
@@ -94,7 +107,9 @@ class Recorder(TorchFunctionMode):
 
         return self.step(kind(name, call, **more), *(leaves[i] for i in places))
 
-    def identity(self, name: str, func: Any, args: Any, kwargs: Any, transparent: bool = False) -> Any:
+    def identity(
+        self, name: str, func: Any, args: Any, kwargs: Any, transparent: bool = False
+    ) -> Any:
         if sum(self.is_activation(t) for t in tree_flatten((args, kwargs))[0]) > 1:
             return self.generic(name, func, args, kwargs)
         return self.local(Identity, name, func, args, kwargs, transparent=transparent)
@@ -107,7 +122,7 @@ class Recorder(TorchFunctionMode):
         """Text enters the graph where its embeddings do."""
         with torch.no_grad():
             out: Tensor = func(*args, **kwargs)
-        root = out.detach().requires_grad_()
+        root = (out.float() if out.dtype in HALF else out.detach()).requires_grad_()
         self._roots[id(root)] = root
         if self.seen.embedded is None:
             self.seen.embedded = root
@@ -139,7 +154,7 @@ class Recorder(TorchFunctionMode):
             if operation is not None and not operation.transparent:
                 return False
             node = node.next_functions[0][0] if node.next_functions else None
-        root = tensor if node is None else node.variable  # type: ignore[attr-defined]
+        root = tensor if node is None else node.variable
         return id(root) in self._roots and root.ndim == 4
 
     # -- the rest
@@ -148,7 +163,18 @@ class Recorder(TorchFunctionMode):
         target = args[0]
         handler = HANDLERS[name]
         result = handler(self, getattr(Tensor, name), target.clone(), *args[1:], **kwargs)
-        return target.copy_(result)  # type: ignore[no-any-return]
+        return target.copy_(result)
+
+    def _widen(self, name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Half-precision operands in single precision, but for one that is written to."""
+
+        def wide(value: Any) -> Any:
+            if not isinstance(value, Tensor) or value.dtype not in HALF:
+                return value
+            return value.float() if self.is_activation(value) else value.detach().float()
+
+        kept = 1 if name == "__setitem__" or name.endswith("_") else 0
+        return (*args[:kept], *tree_map(wide, tuple(args[kept:]))), tree_map(wide, kwargs)
 
     def _cut(self, name: str, result: Any) -> Any:
         for leaf in tree_flatten(result)[0]:
@@ -156,6 +182,18 @@ class Recorder(TorchFunctionMode):
                 self.seen.cuts.append(f"{name} ({caller()})")
                 break
         return result
+
+
+# Half precision is for storage. Relevance divides by small sums, so a half-precision model is
+# recorded in single precision, with its own weights.
+
+HALF = (torch.bfloat16, torch.float16)
+CASTS = frozenset({"to", "type", "type_as", "bfloat16", "half"})
+
+
+def widen_cast(result: Tensor, source: Tensor) -> Tensor:
+    """A cast to half precision is not taken; one to another device is."""
+    return source.to(result.device) if result.dtype in HALF else result
 
 
 def function_name(func: Callable[..., Any]) -> str:

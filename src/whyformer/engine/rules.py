@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from whyformer.engine.operations import Learned, Operation, Product, Sum, Terms
+    from whyformer.engine.learned import Learned
+    from whyformer.engine.local import Terms
+    from whyformer.engine.mixing import Product, Sum
+    from whyformer.engine.operations import Operation
 
 STABILISER = 0.01
 CANCELLATION = 1e-5
 REFERENCE_EPSILON = 1e-9
-
 
 
 class Division(Protocol):
@@ -42,6 +44,7 @@ def guarded(op: Operation, relevance: Tensor, z: Tensor, factor: float = 1.0) ->
 def offset(op: Operation, relevance: Tensor, z: Tensor, factor: float = 1.0) -> Tensor:
     """R / (z + 1e-9), and 0 where z is 0: the authors' ``safe_divide``, blind to sign."""
     s = torch.add(z, REFERENCE_EPSILON, out=op.scratch("s", z))
+    s.masked_fill_(s == 0, REFERENCE_EPSILON)
     return torch.div(relevance, s, out=s).masked_fill_(z == 0, 0).mul_(factor)
 
 
@@ -127,10 +130,19 @@ def ratio(numerator: Tensor, denominator: Tensor, epsilon: float = 0.0) -> Tenso
     return torch.where(denominator == 0, 0, numerator / (denominator + epsilon))
 
 
-def per_sample(tensor: Tensor, axis: int | None) -> Tensor:
-    """The sum over one sample, of a shape that scales the tensor."""
+def per_sample(tensor: Tensor, axis: int | None, batch: int) -> Tensor:
+    """The sum over one sample, of a shape that scales the tensor.
+
+    ``axis`` counts the samples, or the rows of all of them, sample by sample.
+    """
+    if axis is None:
+        return tensor.sum()
+    rows = tensor.shape[axis] // batch
+    if rows > 1:
+        tensor = tensor.unflatten(axis, (batch, rows))
     axes = [i for i in range(tensor.ndim) if i != axis]
-    return tensor.sum(axes, keepdim=True)
+    total = tensor.sum(axes, keepdim=True) if axes else tensor
+    return total if rows == 1 else total.expand(batch, rows, *total.shape[2:]).flatten(0, 1)
 
 
 def shares(op: Sum, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
@@ -145,7 +157,7 @@ def normalised_shares(op: Sum, relevance: Tensor, divide: Division) -> tuple[Ten
     |sum R^u| / (|sum R^u| + |sum R^v|) * sum R / sum R^u = sign(sum R^u) sum R / (...)
     """
     ru, rv = shares(op, relevance, divide)
-    total, su, sv = (per_sample(r, op.batch_axis) for r in (relevance, ru, rv))
+    total, su, sv = (per_sample(r, op.batch_axis, op.batch) for r in (relevance, ru, rv))
     factor = ratio(total, su.abs() + sv.abs())
     return ru.mul_(factor * su.sign()), rv.mul_(factor * sv.sign())
 
@@ -153,7 +165,7 @@ def normalised_shares(op: Sum, relevance: Tensor, divide: Division) -> tuple[Ten
 def reference_shares(op: Sum, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
     """Eq. 6 and its normalisation, divided step by step as the authors' code does."""
     ru, rv = shares(op, relevance, divide)
-    total, su, sv = (per_sample(r, op.batch_axis) for r in (relevance, ru, rv))
+    total, su, sv = (per_sample(r, op.batch_axis, op.batch) for r in (relevance, ru, rv))
     both, e = su.abs() + sv.abs(), REFERENCE_EPSILON
     return (
         ru * ratio(ratio(su.abs(), both, e) * total, su, e),
@@ -171,16 +183,27 @@ def normalised_terms(op: Terms, relevance: Tensor, divide: Division) -> Tensor:
     r = terms(op, relevance, divide)
     within = [i for i in range(r.ndim) if i != op.batch_axis and i not in op.axes]
     each = r.sum(within, keepdim=True) if within else r
-    total = per_sample(relevance, op.batch_axis_of_output)
-    shape = [1] * r.ndim
-    if op.batch_axis is not None:
-        shape[op.batch_axis] = r.shape[op.batch_axis]
-    factor = ratio(total.reshape(shape), per_sample(each.abs(), op.batch_axis))
+    total = op.spread(per_sample(relevance, op.batch_axis_of_output, op.batch), to_input=False)
+    factor = ratio(total, per_sample(each.abs(), op.batch_axis, op.batch))
     return r * (factor * each.sign())
 
 
+def halves(relevance: Tensor) -> tuple[Tensor, Tensor]:
+    """Eq. 6 for u * v or u / v, element by element, and its normalisation."""
+    half = relevance / 2
+    return half, half
+
+
+def wholes(relevance: Tensor) -> tuple[Tensor, Tensor]:
+    """Eq. 6 for u * v or u / v as it stands: relevance doubles."""
+    return relevance, relevance
+
+
 def halved_product(op: Product, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
-    """Eq. 6 for u v and its normalisation: both sums equal sum R, so a half each."""
+    """Eq. 6 for u v and its normalisation: both sums equal sum R, so a half each.
+
+    With the stabilised division the sums are a little less than sum R; a half stays a half.
+    """
     s = divide(op, relevance, op.output, factor=op.scale / 2)
     return op.left(s).mul_(op.u), op.right(s).mul_(op.v)
 
@@ -201,6 +224,7 @@ class Rules:
     sum: Callable[[Sum, Tensor, Division], tuple[Tensor, Tensor]]
     terms: Callable[[Terms, Tensor, Division], Tensor]
     product: Callable[[Product, Tensor, Division], tuple[Tensor, Tensor]]
+    elementwise: Callable[[Tensor], tuple[Tensor, Tensor]] = halves
     pixels: Callable[[Learned, Tensor, Division], Tensor] = bounded_input
     divide_learned: Division = guarded
 
@@ -231,6 +255,7 @@ _STABLE = Preset(
         sum=shares,
         terms=terms,
         product=whole_product,
+        elementwise=wholes,
     ),
 )
 _PAPER = Preset(
@@ -250,6 +275,7 @@ _PAPER = Preset(
         sum=shares,
         terms=terms,
         product=whole_product,
+        elementwise=wholes,
     ),
 )
 _REFERENCE = Preset(

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whyformer.engine.graph import MOVING_NODES, kind, nodes
+from whyformer.engine.graph import kind, nodes
+from whyformer.engine.names import MOVING_NODES
 from whyformer.engine.operations import Absolute, Switch
-from whyformer.engine.recorder import Recorder, Seen, caller
+from whyformer.engine.recorder import Recorder, Seen
 from whyformer.engine.rules import Rules
 from whyformer.errors import InputError, ModelError, WhyformerError
 
@@ -86,12 +87,9 @@ class Trace:
             lost = [i for i, r in enumerate(found) if r is None]
             raise ModelError(
                 f"the logits do not depend on {len(lost)} of the model's {len(of)} attention maps "
-                f"(block {lost[-1]}): {self._why_cut()}"
+                f"(block {lost[-1]}): {why_cut(self.seen)}"
             )
         return [r.detach() for r in found]
-
-    def _why_cut(self) -> str:
-        return why_cut(self.seen)
 
     def _shaped(self, weights: Tensor) -> Tensor:
         """Attention as (batch, heads, tokens, tokens), whatever the model's own layout."""
@@ -124,7 +122,9 @@ def record(model: nn.Module, inputs: Inputs, absolute: Absolute) -> Trace:
     except WhyformerError:
         raise
     except Exception as error:
-        given = ", ".join(f"{tuple(t.shape)} {str(t.dtype).removeprefix('torch.')}" for t in tensors)
+        given = ", ".join(
+            f"{tuple(t.shape)} {str(t.dtype).removeprefix('torch.')}" for t in tensors
+        )
         raise InputError(
             f"the model's own forward failed on inputs of shape {given}: "
             f"{type(error).__name__}: {first_line(error)} (at {innermost(error)})"
@@ -187,7 +187,8 @@ def check_inputs(tensors: Sequence[Tensor]) -> None:
     for tensor in tensors:
         if tensor.ndim == 0 or tensor.shape[0] == 0:
             raise InputError(
-                f"the inputs are an empty batch (shape {tuple(tensor.shape)}); give at least one sample"
+                f"the inputs are an empty batch, of shape {tuple(tensor.shape)}; "
+                "give at least one sample"
             )
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise InputError(f"the input of shape {tuple(tensor.shape)} holds NaN or infinity")
@@ -211,8 +212,8 @@ def as_logits(output: Any, batch: int) -> Tensor:
         logits = logits.unsqueeze(-1)
     if logits.ndim != 2 or logits.shape[0] != batch:
         raise ModelError(
-            f"logits of shape {tuple(logits.shape)} for a batch of {batch}; expected (batch, classes): "
-            "wrap the model so that it returns one row of class scores a sample"
+            f"logits of shape {tuple(logits.shape)} for a batch of {batch}; expected "
+            "(batch, classes): wrap the model so that it returns one row of class scores a sample"
         )
     return logits
 
@@ -233,7 +234,9 @@ def why_cut(seen: Seen) -> str:
             f"{seen.cuts[-1]} returned a value without a gradient; remove it from the forward, "
             "or replace it by an operation that autograd can follow"
         )
-    return "some operation of the forward is invisible to autograd (a custom kernel, a scripted part)"
+    return (
+        "some operation of the forward is invisible to autograd (a custom kernel, a scripted part)"
+    )
 
 
 def first_line(error: BaseException) -> str:
@@ -250,6 +253,3 @@ def innermost(error: BaseException) -> str:
             place = f"{frame.f_code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return place
-
-
-__all__ = ["Inputs", "Trace", "caller", "record"]

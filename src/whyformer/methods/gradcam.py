@@ -6,7 +6,9 @@ from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import register
 
 
-@register("gradcam", "the last block's heads weighted by their mean gradient (Selvaraju et al. 2017)")
+@register(
+    "gradcam", "the last block's heads weighted by their mean gradient (Selvaraju et al. 2017)"
+)
 def gradcam(question: Question) -> Answer:
     """(sum_h w_h A)^+, w_h the mean of G over the content columns of the pooled row.
 

@@ -7,7 +7,9 @@ from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import register
 
 
-@register("lrp", "relevance carried to the pixels or word embeddings by LRP's rules (Bach et al. 2015)")
+@register(
+    "lrp", "relevance carried to the pixels or word embeddings by LRP's rules (Bach et al. 2015)"
+)
 def lrp(question: Question, *, rules: str = "lrp") -> Answer:
     """Signed relevance of the input, summed over channels, and its sum for every token.
 

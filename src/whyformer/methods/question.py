@@ -83,8 +83,11 @@ class Question:
     def roll_out(self, layers: Sequence[Tensor], normalise_rows: bool = False) -> Answer:
         """The pooled token's row of prod_b (I + layer_b), output side on the left.
 
-        ``layers`` are (batch, tokens, tokens), input side first. The identity's share is carried
-        apart from what the layers mix.
+        ``layers`` are (batch, tokens, tokens), input side first. The identity, carried apart from
+        what the layers mix, says that a token stems from itself: true, and no news. With a class
+        token it falls on that token alone. With mean pooling it would be a constant under the
+        whole map and drown it in rounding errors, so content tokens go without it; the matrix
+        keeps it.
         """
         rows = self.tokens.rows.to(layers[0])
         own = rows.new_ones(rows.shape).diag_embed() if self._full else rows.unsqueeze(1)
@@ -94,19 +97,12 @@ class Question:
                 sums = (1 + layer.sum(-1)).unsqueeze(1)
                 own, mixed = own / sums, mixed / sums
             mixed = mixed + (own + mixed) @ layer
-        if not self._full:
-            return Answer(self._without_self(own, mixed).squeeze(1))
-        by_row = rows.unsqueeze(1)
-        row = self._without_self(by_row @ own, by_row @ mixed).squeeze(1)
-        return Answer(row, own + mixed)
-
-    def _without_self(self, own: Tensor, mixed: Tensor) -> Tensor:
-        """The identity says that a token stems from itself: true, and no news.
-
-        With a class token it falls on that token alone. With mean pooling it would lie under
-        the whole map and drown it in rounding errors, so content goes without it.
-        """
-        return mixed + own.masked_fill(self.tokens.content.unsqueeze(1), 0)
+        matrix = own + mixed if self._full else None
+        if self._full:
+            own, mixed = rows.unsqueeze(1) @ own, rows.unsqueeze(1) @ mixed
+        if not normalise_rows:
+            own = own.masked_fill(self.tokens.content.unsqueeze(1), 0)
+        return Answer((own + mixed).squeeze(1), matrix)
 
     def _start(self) -> Tensor:
         """One for the target's logit; for a callable target, its logits' shares in it."""

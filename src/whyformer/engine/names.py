@@ -1,0 +1,57 @@
+"""Which of torch's functions, by name, move values, keep them, or have no part in the graph."""
+
+from __future__ import annotations
+
+#: the gradient of moving values is the relevance of moving values
+MOVES = frozenset(
+    """
+    view reshape view_as reshape_as transpose permute t T mT swapaxes swapdims movedim
+    moveaxis flatten unflatten squeeze unsqueeze expand expand_as broadcast_to
+    broadcast_tensors repeat tile repeat_interleave cat concat concatenate stack hstack
+    vstack dstack split split_with_sizes tensor_split chunk unbind __getitem__ __setitem__
+    select narrow index_select gather take_along_dim masked_select flip roll rot90 pad
+    contiguous clone copy_ to type float double half bfloat16 type_as cpu cuda index_put
+    index_put_ index_copy index_fill scatter tril triu diagonal unfold pixel_shuffle
+    pixel_unshuffle max_pool1d max_pool2d max amax topk sort as_strided detach data squeeze_
+    unsqueeze_ transpose_ alpha_dropout __iter__ unsafe_chunk unsafe_split
+    max_pool2d_with_indices
+    """.split()
+)
+
+#: not part of the graph
+INERT = frozenset(
+    """
+    shape size dim ndim ndimension numel nelement dtype device layout is_cuda is_leaf
+    requires_grad grad_fn grad stride is_contiguous storage_offset data_ptr
+    is_floating_point is_complex __len__ __repr__ __format__ zeros_like ones_like empty_like
+    full_like rand_like randn_like new_zeros new_ones new_empty new_full new_tensor argmax
+    argmin eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ isnan isinf isfinite
+    any all nonzero element_size get_device is_sparse is_quantized is_meta is_nested is_mps
+    is_xpu names _version register_hook has_names is_inference is_pinned __hash__
+    is_same_size equal allclose broadcast_shapes retain_grad _is_view storage
+    untyped_storage __bool__ finfo result_type can_cast item __contains__
+    """.split()
+)
+
+#: one activation in, the same shape out: relevance passes unchanged
+IDENTITIES = frozenset(
+    """
+    layer_norm rms_norm group_norm instance_norm batch_norm gelu relu relu6 leaky_relu elu
+    selu celu silu mish hardswish hardsigmoid hardtanh softplus softsign tanh sigmoid
+    logsigmoid exp log log1p expm1 sqrt rsqrt pow __pow__ square abs erf sin cos reciprocal
+    clamp clamp_min clamp_max log_softmax normalize prelu nan_to_num
+    """.split()
+)
+
+#: autograd's nodes of operations that only move values, or add a constant
+MOVING_NODES = frozenset(
+    """
+    AccumulateGrad Alias AsStrided Cat Clone Contiguous CopySlices Diagonal Expand Flip
+    Gather Index IndexPut IndexSelect MaskedFill MaskedScatter MaskedSelect
+    MaxPool2DWithIndices Narrow Permute Repeat Reshape ReshapeAlias Roll Rot90 Scatter
+    Select Slice Sort Split SplitWithSizes Squeeze Stack T TakeAlongDim ToCopy Topk
+    Transpose Tril Triu Unbind Unfold UnsafeSplit UnsafeView Unsqueeze View ViewAs Where
+    ConstantPadNd Copy Max Amax Add Sub Im2Col PixelShuffle PixelUnshuffle Detach
+    ReflectionPad2D ReplicationPad2D CopyBackwards
+    """.split()
+)
