@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import oracle
 from whyformer.engine import PRESETS, Rules, Trace, record, rules
 from whyformer.engine.learned import Linear
-from whyformer.engine.operations import Operation, Switch
+from whyformer.engine.operations import Operation, Scratch, Switch
 
 TABLES = sorted(oracle.TABLES)
 every_table = pytest.mark.parametrize(("preset", "table"), TABLES)
@@ -106,14 +106,14 @@ def test_divisions(divide: rules.Division, expected: oracle.Divide) -> None:
     z[1, 2] = torch.tensor([1e-3, -1e-3, 1e3, -1e3, 0.0])
     relevance = draw(2, 3, 5)
     operation = Operation()
-    operation.switch = Switch(absolute)
+    operation.switch = Switch(absolute, Scratch())
     close(divide(operation, relevance, z).clone(), expected(relevance, z))
 
 
 def test_stabilised_division_does_not_know_the_scale() -> None:
     """R z / (z^2 + e^2 m^2) of c z is that of z, divided by c."""
     operation = Operation()
-    operation.switch = Switch(absolute)
+    operation.switch = Switch(absolute, Scratch())
     z, relevance = draw(3, 6), draw(3, 6)
     plain = rules.stabilised(operation, relevance, z).clone()
     for scale in (1e-6, -8.0, 1e6):
@@ -262,7 +262,7 @@ def every_pair(x: Tensor, weight: Tensor, relevance: Tensor) -> tuple[Tensor, Te
 
 def fast(x: Tensor, weight: Tensor, bias: Tensor | None, relevance: Tensor) -> Tensor:
     operation = Linear(lambda x: F.linear(x, weight, bias), weight, bias)
-    operation.switch = Switch(absolute)
+    operation.switch = Switch(absolute, Scratch())
     operation.run(x)
     return rules.positive_pairs_fast(operation, relevance, rules.guarded)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from whyformer.engine import PRESETS, Preset, Trace, record
+from whyformer.engine import PRESETS, Preset, Scratch, Trace, record
 from whyformer.engine.trace import Inputs
 from whyformer.errors import ModelError, NumericalError, UnknownNameError, nearest
 from whyformer.explanation import Blocks, Explanation, finite
@@ -52,6 +52,7 @@ class Explainer:
         self.labels = label_list(labels)
         self.pooling = pooling
         self.grid = grid
+        self.scratch = Scratch()
         self._weights: dict[Any, tuple[Tensor, int, Tensor]] | None = {} if cache_weights else None
 
     def __call__(
@@ -96,10 +97,10 @@ class Explainer:
         shown = content if relevance.ndim == 2 else content.unsqueeze(1)
         return relevance.masked_fill(~shown, 0)
 
-    def absolute(self, weight: Tensor, scratch: Callable[[str, Tensor], Tensor]) -> Tensor:
+    def absolute(self, weight: Tensor, scratch: Scratch) -> Tensor:
         """|W|: kept between calls while the weight stays as it is, or made anew."""
         if self._weights is None or weight.is_inference():
-            return torch.abs(weight, out=scratch("|w|", weight))
+            return torch.abs(weight, out=scratch.lend("|w|", weight))
         key = (weight.data_ptr(), weight.shape, weight.stride())
         entry = self._weights.get(key)
         if entry is None or entry[1] != weight._version:
@@ -116,7 +117,7 @@ class Recording:
     ) -> None:
         self._explainer = explainer
         placed = place(inputs, explainer.model)
-        self.trace: Trace = record(explainer.model, placed, explainer.absolute)
+        self.trace: Trace = record(explainer.model, placed, explainer.absolute, explainer.scratch)
         self.tokens: Tokens = lay_out(
             self.trace, inputs, explainer.pooling, explainer.grid, content
         )

@@ -3,7 +3,8 @@
 The engine imports torch and knows no model classes.
 """
 
+from whyformer.engine.operations import Scratch
 from whyformer.engine.rules import PRESETS, Preset, Rules
 from whyformer.engine.trace import Trace, record
 
-__all__ = ["PRESETS", "Preset", "Rules", "Trace", "record"]
+__all__ = ["PRESETS", "Preset", "Rules", "Scratch", "Trace", "record"]

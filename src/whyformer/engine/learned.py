@@ -56,7 +56,7 @@ class Learned(Operation):
         return total.add_(self.apply(x, weight), alpha=factor)
 
     def absolute_weight(self) -> Tensor:
-        return self.switch.absolute(self.weight, self.scratch)
+        return self.switch.absolute(self.weight, self.switch.scratch)
 
     def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
         return (self.transpose(slots[0], self.weight),)
@@ -139,7 +139,7 @@ def live_rows(slot: Tensor) -> Tensor | None:
     """
     flat = _flat(slot)
     count = flat.shape[0]
-    if count < 4 or bool(flat[[count // 2, -1]].any(-1).all()):
+    if count < 4 or (flat[-1, 0].item() and flat[count // 2, 0].item()):
         return None
     rows = flat.any(-1).nonzero().squeeze(-1)
     return rows if 2 * len(rows) <= count else None

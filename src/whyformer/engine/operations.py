@@ -8,6 +8,7 @@ the gradient of moving values is the relevance of moving values.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,34 +18,44 @@ from torch import Tensor
 from whyformer.engine.rules import Rules
 from whyformer.errors import ModelError
 
-#: |weight|, given the weight and a lender of memory
-Absolute = Callable[[Tensor, Callable[[str, Tensor], Tensor]], Tensor]
+
+class Scratch(threading.local):
+    """Memory that is lent again and again, to each thread its own.
+
+    Fresh memory costs a page fault for every 4 KiB, more than the arithmetic on it.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: dict[Any, Tensor] = {}
+        self._views: dict[Any, Tensor] = {}
+
+    def lend(self, purpose: str, like: Tensor) -> Tensor:
+        """Memory of a tensor's shape, valid until the next request for the same purpose."""
+        place = (purpose, like.dtype, like.device)
+        view = self._views.get((place, like.shape))
+        if view is None:
+            buffer = self._buffers.get(place)
+            if buffer is None or buffer.numel() < like.numel():
+                self._views = {k: v for k, v in self._views.items() if k[0] != place}
+                buffer = torch.empty(like.numel(), dtype=like.dtype, device=like.device)
+                self._buffers[place] = buffer
+            view = buffer[: like.numel()].view(like.shape)
+            self._views[place, like.shape] = view
+        return view
+
+
+#: |weight|, given the weight and the memory for it
+Absolute = Callable[[Tensor, Scratch], Tensor]
 
 
 class Switch:
     """Which backward is running, shared by all operations of one recording."""
 
-    def __init__(self, absolute: Absolute) -> None:
+    def __init__(self, absolute: Absolute, scratch: Scratch) -> None:
         self.rules: Rules | None = None
         self.keep = False
         self.absolute = absolute
-        self._scratch: dict[str, Tensor] = {}
-
-    def scratch(self, purpose: str, like: Tensor) -> Tensor:
-        """Memory of a tensor's shape, valid until the next request for the same purpose.
-
-        Fresh memory costs a page fault for every 4 KiB, more than the arithmetic on it.
-        """
-        size = like.numel()
-        buffer = self._scratch.get(purpose)
-        if buffer is None or buffer.numel() < size or buffer.dtype != like.dtype:
-            self._scratch[purpose] = buffer = torch.empty(
-                size, dtype=like.dtype, device=like.device
-            )
-        return buffer[:size].view(like.shape)
-
-    def release(self) -> None:
-        self._scratch.clear()
+        self.scratch = scratch
 
 
 class Saved:
@@ -103,7 +114,7 @@ class Operation:
         raise NotImplementedError
 
     def scratch(self, purpose: str, like: Tensor) -> Tensor:
-        return self.switch.scratch(purpose, like)
+        return self.switch.scratch.lend(purpose, like)
 
     def mean_square(self, z: Tensor) -> Tensor:
         """Over the features of a value, which are its last axis."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,7 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = function_name(func)
-        tensors = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, Tensor)]
+        tensors = list(tensors_in((*args, *kwargs.values())))
         if not tensors:
             return func(*args, **kwargs)
         if not any(self.is_activation(t) for t in tensors):
@@ -94,9 +94,14 @@ class Recorder(TorchFunctionMode):
         **more: Any,
     ) -> Any:
         """Run a call as an operation of the given kind on its activations."""
+        if self.is_activation(args[0]) and not any(
+            self.is_activation(t) for t in tensors_in((*args[1:], *kwargs.values()))
+        ):
+            rest, named = constant(args[1:]), constant(kwargs)
+            return self.step(kind(name, lambda x: func(x, *rest, **named), **more), args[0])
         leaves, spec = tree_flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if self.is_activation(leaf)]
-        constants = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        constants = constant(leaves)
 
         def call(*operands: Tensor) -> Any:
             values = list(constants)
@@ -110,7 +115,7 @@ class Recorder(TorchFunctionMode):
     def identity(
         self, name: str, func: Any, args: Any, kwargs: Any, transparent: bool = False
     ) -> Any:
-        if sum(self.is_activation(t) for t in tree_flatten((args, kwargs))[0]) > 1:
+        if sum(self.is_activation(t) for t in tensors_in((*args, *kwargs.values()))) > 1:
             return self.generic(name, func, args, kwargs)
         return self.local(Identity, name, func, args, kwargs, transparent=transparent)
 
@@ -177,8 +182,8 @@ class Recorder(TorchFunctionMode):
         return (*args[:kept], *tree_map(wide, tuple(args[kept:]))), tree_map(wide, kwargs)
 
     def _cut(self, name: str, result: Any) -> Any:
-        for leaf in tree_flatten(result)[0]:
-            if isinstance(leaf, Tensor) and leaf.is_floating_point() and not leaf.requires_grad:
+        for leaf in tensors_in((result,)):
+            if leaf.is_floating_point() and not leaf.requires_grad:
                 self.seen.cuts.append(f"{name} ({caller()})")
                 break
         return result
@@ -194,6 +199,24 @@ CASTS = frozenset({"to", "type", "type_as", "bfloat16", "half"})
 def widen_cast(result: Tensor, source: Tensor) -> Tensor:
     """A cast to half precision is not taken; one to another device is."""
     return source.to(result.device) if result.dtype in HALF else result
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among a call's arguments, in lists and tuples too."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from tensors_in(value)
+
+
+def constant(values: Any) -> Any:
+    """Arguments whose tensors are detached, parameters above all."""
+    if isinstance(values, Tensor):
+        return values.detach()
+    if isinstance(values, dict):
+        return {key: constant(value) for key, value in values.items()}
+    return type(values)(map(constant, values)) if type(values) in (list, tuple) else values
 
 
 def function_name(func: Callable[..., Any]) -> str:

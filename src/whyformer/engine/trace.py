@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from whyformer.engine.graph import kind, nodes
 from whyformer.engine.names import MOVING_NODES
-from whyformer.engine.operations import Absolute, Switch
+from whyformer.engine.operations import Absolute, Scratch, Switch
 from whyformer.engine.recorder import Recorder, Seen
 from whyformer.engine.rules import Rules
 from whyformer.errors import InputError, ModelError, WhyformerError
@@ -82,7 +82,6 @@ class Trace:
                 ) from None
             finally:
                 self.switch.rules, self.switch.keep = None, False
-                self.switch.release()
         if any(r is None for r in found):
             lost = [i for i, r in enumerate(found) if r is None]
             raise ModelError(
@@ -105,7 +104,9 @@ class Trace:
         return weights.reshape(self.batch, lead // self.batch, *tokens)
 
 
-def record(model: nn.Module, inputs: Inputs, absolute: Absolute) -> Trace:
+def record(
+    model: nn.Module, inputs: Inputs, absolute: Absolute, scratch: Scratch | None = None
+) -> Trace:
     """Run the model's own forward once and keep its graph."""
     refuse_opaque(model)
     args, kwargs = as_call(inputs)
@@ -114,7 +115,7 @@ def record(model: nn.Module, inputs: Inputs, absolute: Absolute) -> Trace:
         raise InputError("the inputs hold no tensor")
     check_inputs(tensors)
     floating = [t.requires_grad_() for t in tensors if t.is_floating_point() and t.ndim >= 3]
-    switch = Switch(absolute)
+    switch = Switch(absolute, scratch or Scratch())
     recorder = Recorder(switch, tensors[0].shape[0], floating)
     try:
         with torch.inference_mode(False), torch.enable_grad(), recorder:
