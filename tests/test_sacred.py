@@ -208,3 +208,50 @@ def test_in_place_operations_are_followed() -> None:
     assert torch.allclose(in_place.relevance, ordinary.relevance)
     for a, b in zip(in_place.blocks.relevance, ordinary.blocks.relevance, strict=True):
         assert torch.allclose(a, b)
+
+
+class Written(nn.Module):
+    """Attention by hand on sequences, its steps overwriting what they were given, or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.up = nn.Linear(8, 24), nn.Linear(8, 16)
+        self.down, self.head = nn.Linear(16, 8), nn.Linear(8, 3)
+        self.in_place = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (2, 4)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        hidden = torch.ones(5, 5, dtype=torch.bool).triu(1)
+        if self.in_place:
+            scores = q @ k.transpose(-2, -1)
+            scores /= 2
+            scores += 0.1
+            scores.masked_fill_(hidden, float("-inf"))
+            weights = scores.softmax(-1)
+            weights *= 1.0
+            mixed = weights @ v
+            y = mixed.transpose(1, 2).flatten(2)
+            y += x
+            h = nn.functional.relu(self.up(y), inplace=True)
+            out = self.down(h)
+            out.add_(y).mul_(0.5)
+        else:
+            scores = (q @ k.transpose(-2, -1)) / 2 + 0.1
+            weights = scores.masked_fill(hidden, float("-inf")).softmax(-1) * 1.0
+            y = (weights @ v).transpose(1, 2).flatten(2) + x
+            out = (self.down(nn.functional.relu(self.up(y))) + y) * 0.5
+        return self.head(out[:, -1])
+
+
+@pytest.mark.parametrize("preset", ["stable", "paper", "reference"])
+def test_attention_written_in_place(preset: str) -> None:
+    model = Written().double().eval()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    ordinary = whyformer.Explainer(model)(x, target=1, preset=preset, keep_blocks=True)
+    model.in_place = True
+    in_place = whyformer.Explainer(model)(x, target=1, preset=preset, keep_blocks=True)
+    assert torch.allclose(in_place.logits, call(model, x))
+    assert torch.allclose(in_place.logits, ordinary.logits)
+    assert torch.allclose(in_place.blocks.relevance[0], ordinary.blocks.relevance[0])
+    assert torch.allclose(in_place.relevance, ordinary.relevance)
+    assert not in_place.notes

@@ -283,7 +283,7 @@ def _scaled(rec: Recorder, value: Any, factor: float) -> Any:
 def _identity(name: str, transparent: bool = False) -> Handler:
     def handler(rec: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.pop("inplace", False):
-            return args[0].copy_(rec.identity(name, func, (args[0].clone(), *args[1:]), kwargs))
+            return rec.assign(args[0], rec.identity(name, func, args, kwargs))
         return rec.identity(name, func, args, kwargs, transparent)
 
     return handler
@@ -291,10 +291,15 @@ def _identity(name: str, transparent: bool = False) -> Handler:
 
 for _name in IDENTITIES:
     HANDLERS[_name] = _identity(_name)
-for _name in ("dropout", "dropout1d", "dropout2d", "feature_dropout", "native_dropout"):
-    HANDLERS[_name] = _identity(_name, transparent=True)
 for _name in ("softmax", "_softmax"):
     HANDLERS[_name] = _identity("softmax")
+
+
+@handles("dropout", "dropout1d", "dropout2d", "feature_dropout")
+def dropout(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    if not (args[1] if len(args) > 1 else kwargs.get("training", True)):
+        return input
+    return _identity("dropout", transparent=True)(rec, func, input, *args, **kwargs)
 
 
 # -- attention

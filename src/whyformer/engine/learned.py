@@ -83,12 +83,14 @@ class Linear(Learned):
     def transpose(self, s: Tensor, weight: Tensor, scratch: str | None = None) -> Tensor:
         if scratch is None:
             return s @ weight
-        return torch.matmul(s, weight, out=self.scratch(scratch, self.x))
+        out = self.scratch(scratch, self.x)
+        torch.mm(_flat(s), weight, out=_flat(out))
+        return out
 
     def unbiased(self, share: float) -> Tensor:
         floor: Tensor | float = 1e-12
         if self.bias is not None:
-            floor = (share * self.bias.abs().max() + 1e-12) - self.bias
+            floor = (self.bias.abs() * share).add_(1e-12).sub_(self.bias)
         return torch.add(self.y, floor, out=self.scratch("z", self.y))
 
     def accumulate(self, total: Tensor, x: Tensor, weight: Tensor, factor: float) -> Tensor:

@@ -68,7 +68,7 @@ class Product(Operation):
         attended = mask if mask.dtype is torch.bool else mask > MASKED
         if bool(attended.all()):
             return
-        attended = attended.expand(*shape).reshape(self._out.get().shape)
+        attended = attended.expand(*shape).reshape(self.output_shape)
         self.attended = attended if self.attended is None else attended & self.attended
 
     def mean_square(self, z: Tensor) -> Tensor:
@@ -80,12 +80,18 @@ class Product(Operation):
 
     def run(self, *operands: Tensor) -> Tensor:
         u, v = operands
-        lead = torch.broadcast_shapes(u.shape[:-2], v.shape[:-2])
+        lead = u.shape[:-2]
+        if lead != v.shape[:-2]:
+            lead = torch.broadcast_shapes(lead, v.shape[:-2])
+            u, v = (t.expand(*lead, *t.shape[-2:]) for t in (u, v))
         self._lead = lead
-        u, v = (stack(t.detach().expand(*lead, *t.shape[-2:])) for t in (u, v))
-        out = torch.bmm(u if self.scale == 1.0 else u * self.scale, v)
-        self._u, self._v, self._out = Saved(u), Saved(v), Saved(out)
-        return self.unstack(out)[0]
+        u, v = stack(u.detach()), stack(v.detach())
+        out = u.new_empty(*lead, u.shape[-2], v.shape[-1])
+        stacked = out.view(-1, *out.shape[-2:])
+        torch.bmm(u if self.scale == 1.0 else u * self.scale, v, out=stacked)
+        self._u, self._v, self._out = Saved(u), Saved(v), Saved(stacked)
+        self.output_shape = stacked.shape
+        return out
 
     @property
     def u(self) -> Tensor:
@@ -139,6 +145,7 @@ class Contraction(Product):
         u, v = operands
         out = torch.einsum(self.equation, u, v)
         self._u, self._v, self._out = Saved(u), Saved(v), Saved(out)
+        self.output_shape = out.shape
         return out
 
     @property

@@ -165,9 +165,19 @@ class Recorder(TorchFunctionMode):
     # -- the rest
 
     def _in_place(self, name: str, args: Any, kwargs: Any) -> Tensor:
-        target = args[0]
-        handler = HANDLERS[name]
-        result = handler(self, getattr(Tensor, name), target.clone(), *args[1:], **kwargs)
+        """x.add_(y) as x = x + y, so that what relevance needs of x is not overwritten."""
+        target: Tensor = args[0]
+        result = HANDLERS[name](self, getattr(Tensor, name), target, *args[1:], **kwargs)
+        return self.assign(target, result)
+
+    def assign(self, target: Tensor, result: Tensor) -> Tensor:
+        """Make the caller's tensor the result; a view of something larger is written through."""
+        if hasattr(target.grad_fn, "operation") or not target._is_view():
+            try:
+                torch.utils.swap_tensors(target, result)
+            except RuntimeError:  # held by a saved tensor or a weak reference
+                return target.copy_(result)
+            return target
         return target.copy_(result)
 
     def _widen(self, name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -220,10 +230,10 @@ def constant(values: Any) -> Any:
 
 
 def function_name(func: Callable[..., Any]) -> str:
-    name: str = getattr(func, "__name__", repr(func))
+    name: str = getattr(func, "__name__", "")
     if name == "__get__":
         return str(getattr(getattr(func, "__self__", None), "__name__", name))
-    return name.partition(".")[0]
+    return name.partition(".")[0] or repr(func)
 
 
 def caller() -> str:
