@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
@@ -45,7 +46,8 @@ def small_vit() -> ViTForImageClassification:
 
 def coloured(heat: Tensor) -> Tensor:
     """A map as (height, width, 3) colours, dark where nothing spoke for the class."""
-    scaled = (heat - heat.min()) / (heat.max() - heat.min()) * (len(STOPS) - 1)
+    span = (heat.max() - heat.min()).clamp(min=1e-30)
+    scaled = (heat - heat.min()) / span * (len(STOPS) - 1)
     low = scaled.floor().long().clamp(max=len(STOPS) - 2)
     share = (scaled - low).unsqueeze(-1)
     return STOPS[low] * (1 - share) + STOPS[low + 1] * share
@@ -67,7 +69,7 @@ def half_blocks(picture: Tensor) -> str:
 
 def main() -> None:
     model, image = small_vit(), scene()
-    pixels = torch.tensor(list(image.getdata())).view(SIZE, SIZE, 3)
+    pixels = torch.from_numpy(np.array(image))
     inputs = (pixels.permute(2, 0, 1).unsqueeze(0) / 127.5) - 1
 
     explainer = whyformer.Explainer(model)
