@@ -35,10 +35,13 @@ class Seen:
 class Recorder(TorchFunctionMode):
     """Active on one thread, for one forward; the model itself is never touched."""
 
-    def __init__(self, switch: Switch, batch: int, roots: list[Tensor]) -> None:
+    def __init__(
+        self, switch: Switch, batch: int, inputs: Iterable[Tensor], roots: Iterable[Tensor]
+    ) -> None:
         super().__init__()
         self.switch = switch
         self.batch = batch
+        self._inputs = {storage(tensor) for tensor in inputs}
         self.seen = Seen()
         self._roots = {id(root): root for root in roots}
 
@@ -94,8 +97,10 @@ class Recorder(TorchFunctionMode):
         **more: Any,
     ) -> Any:
         """Run a call as an operation of the given kind on its activations."""
-        if self.is_activation(args[0]) and not any(
-            self.is_activation(t) for t in tensors_in((*args[1:], *kwargs.values()))
+        if (
+            args
+            and self.is_activation(args[0])
+            and not any(self.is_activation(t) for t in tensors_in((*args[1:], *kwargs.values())))
         ):
             rest, named = constant(args[1:]), constant(kwargs)
             return self.step(kind(name, lambda x: func(x, *rest, **named), **more), args[0])
@@ -124,9 +129,12 @@ class Recorder(TorchFunctionMode):
         return self.local(Generic, name, func, args, kwargs)
 
     def embed(self, func: Any, args: Any, kwargs: Any) -> Tensor:
-        """Text enters the graph where its embeddings do."""
+        """Text enters the graph where its embeddings do; those of positions are constants."""
         with torch.no_grad():
             out: Tensor = func(*args, **kwargs)
+        ids = args[0] if args else kwargs["input"]
+        if self.seen.embedded is not None and storage(ids) not in self._inputs:
+            return out
         root = (out.float() if out.dtype in HALF else out.detach()).requires_grad_()
         self._roots[id(root)] = root
         if self.seen.embedded is None:
@@ -209,6 +217,11 @@ CASTS = frozenset({"to", "type", "type_as", "bfloat16", "half"})
 def widen_cast(result: Tensor, source: Tensor) -> Tensor:
     """A cast to half precision is not taken; one to another device is."""
     return source.to(result.device) if result.dtype in HALF else result
+
+
+def storage(tensor: Tensor) -> int:
+    """Where a tensor's memory begins: the same for all views of one."""
+    return tensor.untyped_storage().data_ptr()
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:

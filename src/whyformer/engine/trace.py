@@ -116,7 +116,7 @@ def record(
     check_inputs(tensors)
     floating = [t.requires_grad_() for t in tensors if t.is_floating_point() and t.ndim >= 3]
     switch = Switch(absolute, scratch or Scratch())
-    recorder = Recorder(switch, tensors[0].shape[0], floating)
+    recorder = Recorder(switch, tensors[0].shape[0], tensors, floating)
     try:
         with torch.inference_mode(False), torch.enable_grad(), recorder:
             output = model(*args, **kwargs)
