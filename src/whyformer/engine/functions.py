@@ -71,33 +71,18 @@ def rmatmul(rec: Recorder, func: Any, input: Tensor, other: Tensor) -> Any:
     return matmul(rec, torch.matmul, other, input)
 
 
-@handles("addmm")
+@handles("addmm", "baddbmm")
 def addmm(
     rec: Recorder,
     func: Any,
     input: Tensor,
-    mat1: Tensor,
-    mat2: Tensor,
+    left: Tensor,
+    right: Tensor,
     *,
     beta: float = 1,
     alpha: float = 1,
 ) -> Any:
-    product = matmul(rec, torch.matmul, mat1, mat2)
-    return add(rec, torch.add, _scaled(rec, product, alpha), _scaled(rec, input, beta))
-
-
-@handles("baddbmm")
-def baddbmm(
-    rec: Recorder,
-    func: Any,
-    input: Tensor,
-    batch1: Tensor,
-    batch2: Tensor,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-) -> Any:
-    product = _scaled(rec, matmul(rec, torch.matmul, batch1, batch2), alpha)
+    product = _scaled(rec, matmul(rec, torch.matmul, left, right), alpha)
     return product if beta == 0 else add(rec, torch.add, product, _scaled(rec, input, beta))
 
 

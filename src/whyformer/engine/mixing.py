@@ -14,7 +14,22 @@ from whyformer.engine.rules import Rules
 MASKED = -1000.0
 
 
-class Sum(Operation):
+class Pair(Operation):
+    """Two operands and their result."""
+
+    def keep(self, u: Tensor, v: Tensor, out: Tensor) -> None:
+        self._u, self._v, self._out = Saved(u), Saved(v), Saved(out)
+
+    @property
+    def u(self) -> Tensor:
+        return self._u.get()
+
+    @property
+    def v(self) -> Tensor:
+        return self._v.get()
+
+
+class Sum(Pair):
     """u + v, both activations; or u + constant, whose share is dropped."""
 
     name = "sum"
@@ -27,16 +42,8 @@ class Sum(Operation):
     def run(self, *operands: Tensor) -> Tensor:
         u, v = operands if self.constant is None else (operands[0], self.constant.detach())
         out = u + v
-        self._u, self._v, self._out = Saved(u), Saved(v), Saved(out)
+        self.keep(u, v, out)
         return out
-
-    @property
-    def u(self) -> Tensor:
-        return self._u.get()
-
-    @property
-    def v(self) -> Tensor:
-        return self._v.get()
 
     @property
     def output(self) -> Tensor:
@@ -50,7 +57,7 @@ class Sum(Operation):
         return both if self.constant is None else both[:1]
 
 
-class Product(Operation):
+class Product(Pair):
     """scale * (u @ v), both activations: Q K^T and A V.
 
     Everything is kept as stacks of matrices, so that no product has to lay them out again.
@@ -89,17 +96,9 @@ class Product(Operation):
         out = u.new_empty(*lead, u.shape[-2], v.shape[-1])
         stacked = out.view(-1, *out.shape[-2:])
         torch.bmm(u if self.scale == 1.0 else u * self.scale, v, out=stacked)
-        self._u, self._v, self._out = Saved(u), Saved(v), Saved(stacked)
+        self.keep(u, v, stacked)
         self.output_shape = stacked.shape
         return out
-
-    @property
-    def u(self) -> Tensor:
-        return self._u.get()
-
-    @property
-    def v(self) -> Tensor:
-        return self._v.get()
 
     @property
     def output(self) -> Tensor:
@@ -144,7 +143,7 @@ class Contraction(Product):
     def run(self, *operands: Tensor) -> Tensor:
         u, v = operands
         out = torch.einsum(self.equation, u, v)
-        self._u, self._v, self._out = Saved(u), Saved(v), Saved(out)
+        self.keep(u, v, out)
         self.output_shape = out.shape
         return out
 
