@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.engine import PRESETS, Preset, Scratch, Trace, record
-from whyformer.engine.trace import Inputs
+from whyformer.engine.trace import Inputs, full_precision
 from whyformer.errors import ModelError, NumericalError, UnknownNameError, nearest
 from whyformer.explanation import Blocks, Explanation, finite
 from whyformer.methods import Method, get_method
@@ -93,7 +93,7 @@ class Explainer:
         explanation = self(inputs, target, method, preset, **options)
         content, relevance = explanation.content, explanation.relevance
         if explanation.grid is not None:
-            return relevance[..., explanation.tokens.prefix :]
+            return relevance[..., explanation.tokens.patches]
         shown = content if relevance.ndim == 2 else content.unsqueeze(1)
         return relevance.masked_fill(~shown, 0)
 
@@ -161,7 +161,8 @@ class Recording:
                 full=matrix,
                 memory={} if keep_blocks and self._memory is None else self._recall(seed),
             )
-            answers.append(self._ask(chosen, question, options))
+            with full_precision(self.trace.logits):
+                answers.append(self._ask(chosen, question, options))
             if keep_blocks:
                 blocks.append(question)
         return Explanation(
@@ -181,14 +182,12 @@ class Recording:
         )
 
     def _ask(self, method: Method, question: Question, options: dict[str, Any]) -> Answer:
-        try:
-            answer = method(question, **options)
-        except TypeError as error:
-            if "unexpected keyword argument" in str(error):
-                raise UnknownNameError(
-                    f"{method.name}: {str(error).rpartition('()')[2].strip()}"
-                ) from None
-            raise
+        unknown = sorted(set(options) - set(method.options))
+        if unknown:
+            raise UnknownNameError(
+                f"{method.name} has no option {unknown[0]!r}; {nearest(unknown[0], method.options)}"
+            )
+        answer = method(question, **options)
         for part in (answer.relevance, answer.input_relevance):
             if part is not None and not finite(part):
                 raise NumericalError(
@@ -216,6 +215,13 @@ class Recording:
         notes += [
             f"{name} is not visible to the recorder: its gradient carried the relevance"
             for name in self.trace.foreign
+        ]
+        notes += [
+            f"a softmax of shape {shape} was not recognised as attention: its block is missing"
+            for shape in self.trace.unrecognised
+        ]
+        notes += [
+            f"{cut} cuts the graph: no relevance passes there" for cut in sorted(set(seen.cuts))
         ]
         if seen.cross_attention:
             notes.append(

@@ -31,7 +31,8 @@ def resolve(target: Target, logits: Tensor, labels: Sequence[str] | None) -> Ask
     """Read a target for logits of shape (batch, classes).
 
     An int or a label means every sample. A flat list means several targets when there is one
-    sample, else one for each sample. Nested lists, or a 2-d tensor, mean several for each.
+    sample, else one for each sample. Nested lists, or a 2-d tensor, mean several for each. A 1-d
+    tensor as long as the batch is always one for each sample.
     """
     batch, classes = logits.shape
     if target is None:
@@ -43,6 +44,7 @@ def resolve(target: Target, logits: Tensor, labels: Sequence[str] | None) -> Ask
         chosen = class_index(target, classes, labels)
         index = torch.full((batch, 1), chosen, device=logits.device)
         return _indexed(index, classes, logits.dtype, several=False)
+    each = tuple(getattr(target, "shape", ())) == (batch,)
     if hasattr(target, "tolist"):
         target = target.tolist()
     if not isinstance(target, list | tuple):
@@ -52,7 +54,7 @@ def resolve(target: Target, logits: Tensor, labels: Sequence[str] | None) -> Ask
         [[class_index(item, classes, labels) for item in row] for row in rows],
         device=logits.device,
     )
-    return _indexed(index, classes, logits.dtype, several)
+    return _indexed(index, classes, logits.dtype, several and not each)
 
 
 def class_index(item: Any, classes: int, labels: Sequence[str] | None) -> int:

@@ -11,7 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.engine import Trace
-from whyformer.errors import InputError
+from whyformer.engine.trace import MAIN_INPUTS
+from whyformer.errors import InputError, ModelError
+
+#: class, distillation and register tokens that a model puts before its input
+MOST_PREFIX_TOKENS = 16
 
 Pooling = int | str | Callable[[Tensor], Tensor] | None
 
@@ -29,24 +33,27 @@ class Tokens:
     rows: Tensor
     grid: tuple[int, int] | None = None
     size: tuple[int, int] | None = None
+    prefix: int = 0
 
     @property
-    def prefix(self) -> int:
-        """How many special tokens stand before the image's patches."""
-        return self.content.shape[1] - (self.grid[0] * self.grid[1] if self.grid else 0)
+    def patches(self) -> slice:
+        """Where an image's patches stand; ``prefix`` special tokens stand before them."""
+        assert self.grid is not None
+        return slice(self.prefix, self.prefix + self.grid[0] * self.grid[1])
 
     def to_map(self, relevance: Tensor) -> Tensor:
         """(..., tokens) to (..., grid height, grid width)."""
         if self.grid is None:
             raise InputError("only images have a patch grid; this input is text or a sequence")
-        return relevance[..., self.prefix :].unflatten(-1, self.grid)
+        return relevance[..., self.patches].unflatten(-1, self.grid)
 
     def from_pixels(self, pixels: Tensor) -> Tensor:
         """(batch, height, width) to each token's sum; special tokens have none."""
         assert self.grid is not None
         area = pixels.shape[-2] * pixels.shape[-1] / (self.grid[0] * self.grid[1])
         patches = F.adaptive_avg_pool2d(pixels.unsqueeze(1), self.grid).flatten(1) * area
-        return F.pad(patches, (self.prefix, 0))
+        after = self.content.shape[1] - self.patches.stop
+        return F.pad(patches, (self.prefix, after))
 
     def from_input(self, values: Tensor) -> Tensor:
         """(batch, input length) to (batch, tokens): tokens the model put in front have none."""
@@ -61,6 +68,12 @@ def lay_out(
     content: Tensor | None = None,
 ) -> Tokens:
     """Read the layout off a recorded forward; each part can be given instead."""
+    sizes = sorted({weights.shape[-1] for weights in trace.attention})
+    if len(sizes) > 1:
+        raise ModelError(
+            f"the model's attention maps have different sizes ({', '.join(map(str, sizes))}); "
+            "hierarchical Transformers and those that drop tokens are not supported"
+        )
     kind, size = "sequence", None
     if trace.pixels is not None:
         grid = grid or find_grid(trace)
@@ -69,8 +82,12 @@ def lay_out(
     elif trace.seen.embedded is not None:
         kind = "text"
     strength = row_strength(trace)
+    prefix = find_prefix(strength, grid) if kind == "image" and grid else 0
     if content is None:
-        content = find_content(trace, inputs, kind, grid, strength)
+        content = find_content(trace, inputs, kind, strength)
+        if kind == "image" and grid:
+            content[:] = False
+            content[:, prefix : prefix + grid[0] * grid[1]] = True
     content = content.to(device=strength.device, dtype=torch.bool)
     if content.shape != strength.shape:
         raise InputError(
@@ -78,14 +95,14 @@ def lay_out(
             f"{tuple(strength.shape)}"
         )
     rows = find_rows(strength, content, pooling)
-    return Tokens(kind, content, rows, grid if kind == "image" else None, size)
+    return Tokens(kind, content, rows, grid if kind == "image" else None, size, prefix)
 
 
 def find_grid(trace: Trace) -> tuple[int, int] | None:
-    """The last convolution before the first attention that leaves no more patches than tokens."""
+    """The finest convolution before the first attention with no more patches than tokens."""
     fitting = [grid for grid in trace.seen.grids if grid[0] * grid[1] <= trace.tokens]
     if fitting:
-        return fitting[-1]
+        return max(fitting, key=lambda grid: grid[0] * grid[1])
     assert trace.pixels is not None
     height, width = trace.pixels.shape[-2:]
     for prefix in (1, 0, 2, 5):
@@ -104,17 +121,20 @@ def row_strength(trace: Trace) -> Tensor:
     return gradient.square().sum((1, 3)).sqrt()
 
 
-def find_content(
-    trace: Trace, inputs: Any, kind: str, grid: tuple[int, int] | None, strength: Tensor
-) -> Tensor:
+def find_prefix(strength: Tensor, grid: tuple[int, int]) -> int:
+    """Special tokens stand before the patches, unless the classifier reads only behind them."""
+    special = strength.shape[1] - grid[0] * grid[1]
+    read = (strength > 0).any(0)
+    return 0 if special and not read[:-special].any() else special
+
+
+def find_content(trace: Trace, inputs: Any, kind: str, strength: Tensor) -> Tensor:
     batch, tokens = strength.shape
     content = torch.ones(batch, tokens, dtype=torch.bool, device=strength.device)
-    if kind == "image":
-        assert grid is not None
-        content[:, : tokens - grid[0] * grid[1]] = False
-        return content
     first = first_tensor(inputs)
     length = first.shape[1] if first.ndim > 1 else tokens
+    if not 0 <= tokens - length <= MOST_PREFIX_TOKENS:
+        return content
     content[:, : tokens - length] = False
     if isinstance(inputs, Mapping):
         mask = inputs.get("attention_mask")
@@ -124,8 +144,8 @@ def find_content(
     if special is not None:
         content[:, tokens - length :] &= ~special.to(content)
     elif kind == "text":
-        alone = strength.count_nonzero(1) == 1
-        content &= ~((strength > 0) & alone.unsqueeze(1))
+        alone = (strength > 0).sum(1) == 1
+        content[:, 0] &= ~((strength[:, 0] > 0) & alone)
     return content
 
 
@@ -142,7 +162,10 @@ def special_tokens(inputs: Any, batch: int) -> Tensor | None:
 def first_tensor(inputs: Any) -> Tensor:
     if isinstance(inputs, Tensor):
         return inputs
-    values = inputs.values() if isinstance(inputs, Mapping) else inputs
+    if isinstance(inputs, Mapping):
+        main = [inputs[key] for key in MAIN_INPUTS if key in inputs]
+        inputs = [*main, *inputs.values()]
+    values = inputs
     return next(value for value in values if isinstance(value, Tensor))
 
 

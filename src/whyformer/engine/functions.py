@@ -53,6 +53,10 @@ def matmul(rec: Recorder, func: Any, input: Tensor, other: Tensor) -> Any:
     if left and right:
         if rec.from_softmax(input):
             rec.saw_attention(input)
+        elif rec.from_softmax(other):
+            weights = other.mT
+            rec.saw_attention(weights)
+            other = weights.mT
         return rec.step(Product(), input, other)
     if left and other.ndim == 2 and input.ndim >= 2:
         weight = other.detach()
@@ -96,10 +100,11 @@ def einsum(rec: Recorder, func: Any, equation: Any, *operands: Any) -> Any:
     u, v = tensors
     left, right = rec.is_activation(u), rec.is_activation(v)
     if left and right:
+        subscripts = equation.replace(" ", "").partition("->")[0].split(",")
         if rec.from_softmax(u):
-            rec.saw_attention(u)
+            u = _see_weights(rec, u, *subscripts)
         elif rec.from_softmax(v):
-            rec.saw_attention(v)
+            v = _see_weights(rec, v, *reversed(subscripts))
         return rec.step(Contraction(equation), u, v)
     if left:
         weight = v.detach()
@@ -108,6 +113,22 @@ def einsum(rec: Recorder, func: Any, equation: Any, *operands: Any) -> Any:
     weight = u.detach()
     apply = lambda x, w: torch.einsum(equation, w, x)  # noqa: E731
     return rec.step(Learned(lambda x: apply(x, weight), apply, weight), v)
+
+
+def _see_weights(rec: Recorder, weights: Tensor, own: str, others: str) -> Tensor:
+    """Attention weights of an einsum, seen as (..., query, key): the key is what is summed."""
+    keys = [i for i, letter in enumerate(own) if letter in others]
+    queries = [i for i, letter in enumerate(own) if letter not in others]
+    if "." in own or len(own) != weights.ndim or len(queries) != 1:
+        rec.saw_attention(weights)
+        return weights
+    (query,) = queries
+    sizes = [i for i in keys if weights.shape[i] == weights.shape[query]]
+    key = sizes[-1] if sizes else keys[-1]
+    order = [i for i in range(weights.ndim) if i not in (query, key)] + [query, key]
+    seen = weights.permute(order)
+    rec.saw_attention(seen)
+    return seen.permute([order.index(i) for i in range(weights.ndim)])
 
 
 @handles("conv1d", "conv2d", "conv3d")
@@ -174,6 +195,8 @@ def masked_fill(rec: Recorder, func: Any, input: Tensor, mask: Tensor, value: An
 
 @handles("where")
 def where(rec: Recorder, func: Any, condition: Tensor, input: Any, other: Any) -> Any:
+    if rec.is_activation(condition):  # called as a method: input.where(condition, other)
+        condition, input = input, condition
     for value, shown in ((input, condition), (other, ~condition)):
         scores = rec.scores(value) if rec.is_activation(value) else None
         if scores is not None and not (rec.is_activation(input) and rec.is_activation(other)):
@@ -193,7 +216,7 @@ def rsub(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) 
 
 @handles("sum", "mean")
 def reduction(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    dim = args[0] if args else kwargs.get("dim")
+    dim = args[0] if args else kwargs.get("dim", kwargs.get("axis"))
     keepdim = args[1] if len(args) > 1 else kwargs.get("keepdim", False)
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     axes = tuple(sorted(axis % input.ndim for axis in dims))

@@ -26,7 +26,7 @@ class Learned(Operation):
     ) -> None:
         self.call = call
         self.apply = apply
-        self.weight = weight.detach()
+        self._weight = weight.detach() if weight.is_inference() else Saved(weight)
         self.bias = None if bias is None else bias.detach()
         self.reads_pixels = reads_pixels
 
@@ -41,8 +41,12 @@ class Learned(Operation):
         return self._x.get()
 
     @property
+    def weight(self) -> Tensor:
+        return self._weight.get("a weight") if isinstance(self._weight, Saved) else self._weight
+
+    @property
     def y(self) -> Tensor:
-        return self._y.get(lambda: self.call(self.x))
+        return self._y.get(remake=lambda: self.call(self.x))
 
     def transpose(self, s: Tensor, weight: Tensor, scratch: str | None = None) -> Tensor:
         """The map's adjoint, in scratch memory if that is named."""

@@ -47,7 +47,7 @@ class Sum(Pair):
 
     @property
     def output(self) -> Tensor:
-        return self._out.get(lambda: self.u + self.v)
+        return self._out.get(remake=lambda: self.u + self.v)
 
     def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
         return (slots[0], slots[0]) if self.constant is None else (slots[0],)
@@ -102,7 +102,7 @@ class Product(Pair):
 
     @property
     def output(self) -> Tensor:
-        return self._out.get(lambda: torch.bmm(self.u * self.scale, self.v))
+        return self._out.get(remake=lambda: torch.bmm(self.u * self.scale, self.v))
 
     def left(self, s: Tensor) -> Tensor:
         return torch.bmm(s, self.v.mT)
@@ -149,7 +149,7 @@ class Contraction(Product):
 
     @property
     def output(self) -> Tensor:
-        return self._out.get(lambda: torch.einsum(self.equation, self.u, self.v))
+        return self._out.get(remake=lambda: torch.einsum(self.equation, self.u, self.v))
 
     def left(self, s: Tensor) -> Tensor:
         return adjoint(lambda u: torch.einsum(self.equation, u, self.v), self.u, s)

@@ -67,15 +67,15 @@ class Saved:
         self._tensor = tensor.detach()
         self._version = self._tensor._version
 
-    def get(self, remake: Callable[[], Tensor] | None = None) -> Tensor:
+    def get(self, what: str = "a value", remake: Callable[[], Tensor] | None = None) -> Tensor:
         if self._tensor._version == self._version:
             return self._tensor
         if remake is not None:
             return remake()
         raise ModelError(
-            f"the model overwrites in place a value of shape {tuple(self._tensor.shape)} that its "
-            "relevance still needs; replace that in-place operation (x += y, relu_ and the like) "
-            "by its ordinary form"
+            f"{what} of shape {tuple(self._tensor.shape)} that relevance needs was overwritten "
+            "since the forward: if the model itself does so (x += y, relu_), replace that by its "
+            "ordinary form; if its weights were changed, record it again"
         )
 
 

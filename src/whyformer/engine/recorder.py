@@ -28,6 +28,7 @@ class Seen:
     cross_attention: int = 0
     grids: list[tuple[int, int]] = field(default_factory=list)
     embedded: Tensor | None = None
+    softmaxes: list[tuple[Operation, tuple[int, ...]]] = field(default_factory=list)
     fallbacks: dict[str, int] = field(default_factory=dict)
     cuts: list[str] = field(default_factory=list)
 
@@ -85,7 +86,10 @@ class Recorder(TorchFunctionMode):
 
     def step(self, operation: Operation, *operands: Tensor) -> Any:
         operation.switch = self.switch
-        return Step.apply(operation, *operands)
+        result = Step.apply(operation, *operands)
+        if operation.name == "softmax" and result.ndim > 2:
+            self.seen.softmaxes.append((operation, tuple(result.shape)))
+        return result
 
     def local(
         self,
@@ -145,6 +149,9 @@ class Recorder(TorchFunctionMode):
         return batch_axis(tensor, self.batch)
 
     def saw_attention(self, weights: Tensor) -> None:
+        """Note an attention map; what is left among the softmaxes was not recognised."""
+        source = origin(weights)
+        self.seen.softmaxes = [pair for pair in self.seen.softmaxes if pair[0] is not source]
         if weights.shape[-1] == weights.shape[-2]:
             self.seen.attention.append(weights)
         else:

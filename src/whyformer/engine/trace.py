@@ -16,6 +16,9 @@ from whyformer.engine.recorder import Recorder, Seen
 from whyformer.engine.rules import Rules
 from whyformer.errors import InputError, ModelError, WhyformerError
 
+#: of several inputs, the one that says how many samples there are
+MAIN_INPUTS = ("input_ids", "pixel_values", "inputs_embeds")
+
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 
 
@@ -33,13 +36,12 @@ class Trace:
         self.batch = logits.shape[0]
         self.attention = [self._shaped(a.detach()) for a in seen.attention]
         self._lock = threading.Lock()
-        self.foreign = sorted(
-            {
-                kind(node)
-                for node in nodes(logits)
-                if kind(node) not in MOVING_NODES and not hasattr(node, "operation")
-            }
-        )
+        operations, natives = set(), set()
+        for node in nodes(logits):
+            operation = getattr(node, "operation", None)
+            operations.add(operation) if operation else natives.add(kind(node))
+        self.foreign = sorted(natives - MOVING_NODES)
+        self.unrecognised = [shape for op, shape in seen.softmaxes if op in operations]
 
     @property
     def tokens(self) -> int:
@@ -70,7 +72,7 @@ class Trace:
         with self._lock:
             self.switch.rules, self.switch.keep = rules, keep
             try:
-                with torch.inference_mode(False):
+                with torch.inference_mode(False), full_precision(self.logits):
                     found = torch.autograd.grad(
                         self.logits, of, as_ordinary(seed), retain_graph=True, allow_unused=True
                     )
@@ -96,7 +98,7 @@ class Trace:
         if weights.ndim == 4 and weights.shape[0] == self.batch:
             return weights
         lead = weights.shape[:-2].numel()
-        if lead % self.batch:
+        if weights.ndim > 3 or lead % self.batch:
             raise ModelError(
                 f"an attention map of shape {tuple(weights.shape)} cannot be divided among "
                 f"{self.batch} samples; windowed and hierarchical Transformers are not supported"
@@ -114,11 +116,12 @@ def record(
     if not tensors:
         raise InputError("the inputs hold no tensor")
     check_inputs(tensors)
-    floating = [t.requires_grad_() for t in tensors if t.is_floating_point() and t.ndim >= 3]
+    floating = [t.requires_grad_() for t in roots(args, kwargs)]
     switch = Switch(absolute, scratch or Scratch())
-    recorder = Recorder(switch, tensors[0].shape[0], tensors, floating)
+    batch = next((kwargs[key] for key in MAIN_INPUTS if key in kwargs), tensors[0]).shape[0]
+    recorder = Recorder(switch, batch, tensors, floating)
     try:
-        with torch.inference_mode(False), torch.enable_grad(), recorder:
+        with torch.inference_mode(False), torch.enable_grad(), full_precision(tensors[0]), recorder:
             output = model(*args, **kwargs)
     except WhyformerError:
         raise
@@ -130,7 +133,7 @@ def record(
             f"the model's own forward failed on inputs of shape {given}: "
             f"{type(error).__name__}: {first_line(error)} (at {innermost(error)})"
         ) from None
-    logits = as_logits(output, tensors[0].shape[0])
+    logits = as_logits(output, batch)
     seen = recorder.seen
     if not seen.attention:
         raise ModelError(
@@ -143,6 +146,19 @@ def record(
         raise non_finite(model)
     pixels = next((t for t in floating if t.ndim == 4), None)
     return Trace(switch, seen, logits, pixels)
+
+
+def roots(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """Where the input enters: images, embeddings, features; not masks, nor beside token ids."""
+    named = [(str(place), value) for place, value in enumerate(args)] + list(kwargs.items())
+    tensors = [(key, value) for key, value in named if isinstance(value, Tensor)]
+    if kwargs.get("input_ids") is not None or not tensors[0][1].is_floating_point():
+        return []
+    return [
+        value
+        for key, value in tensors
+        if value.is_floating_point() and value.ndim >= 2 and not ("mask" in key or "bias" in key)
+    ]
 
 
 def refuse_opaque(model: nn.Module) -> None:
@@ -176,6 +192,11 @@ def as_call(inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:
     raise InputError(
         f"inputs must be a tensor, a tuple of tensors or a mapping, not {type(inputs).__name__}"
     )
+
+
+def full_precision(tensor: Tensor) -> torch.autocast:
+    """The caller's autocast does not apply to the recording."""
+    return torch.autocast(tensor.device.type, enabled=False)
 
 
 def as_ordinary(tensor: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,11 @@ class Method:
     summary: str
     function: Callable[..., Answer]
     class_specific: bool = True
+
+    @property
+    def options(self) -> list[str]:
+        """The names of the keywords that the method takes beside the question."""
+        return list(inspect.signature(self.function).parameters)[1:]
 
     def __call__(self, question: Question, **options: Any) -> Answer:
         return self.function(question, **options)
