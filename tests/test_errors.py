@@ -107,7 +107,25 @@ def test_inputs_of_a_wrong_kind(vit: nn.Module) -> None:
 
 
 def test_an_empty_batch(vit: nn.Module) -> None:
-    assert "empty batch" in refused(InputError, vit, torch.randn(0, 3, 32, 32))
+    assert "(0, 3, 32, 32) is empty" in refused(InputError, vit, torch.randn(0, 3, 32, 32))
+    bert, _ = CASE["BERT"].make()
+    ids = torch.zeros(1, 0, dtype=torch.long)
+    assert "at least one token" in refused(InputError, bert, {"input_ids": ids})
+
+
+@pytest.mark.parametrize("method", ["transformer_attribution", "gradcam", "rollout"])
+def test_an_empty_text(method: str) -> None:
+    bert, _ = CASE["BERT"].make()
+    special = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0]])
+    shown = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    ids = torch.tensor([[2, 9, 8, 3], [2, 3, 0, 0]])
+    inputs = {"input_ids": ids, "attention_mask": shown, "special_tokens_mask": special}
+    assert "sample 1 has no content" in refused(InputError, bert, inputs, method=method)
+
+
+def test_an_image_in_whole_numbers(vit: nn.Module) -> None:
+    image = torch.zeros(1, 3, 32, 32, dtype=torch.uint8)
+    assert "an image of type uint8" in refused(InputError, vit, image)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -185,11 +203,7 @@ def test_a_label_that_names_several_classes() -> None:
 
 
 def test_a_map_with_nan_is_never_returned() -> None:
-    """LRP's relevance explodes in half precision: that is an error, not a map."""
-
-    class Model(HandWritten):
-        def forward(self, image: Tensor) -> Tensor:
-            return super().forward(image) * 1
+    """Whatever a method computes: NaN is an error that says what to do, not a map."""
 
     @whyformer.register("overflows", "gives NaN")
     def overflows(question: Any) -> Any:
@@ -197,12 +211,16 @@ def test_a_map_with_nan_is_never_returned() -> None:
         return type(answer)(answer.relevance * float("nan"))
 
     try:
-        message = refused(NumericalError, Model().eval(), pixels(), method="overflows")
+        model = HandWritten().eval()
+        message = refused(NumericalError, model, pixels(), method="overflows")
+        other = refused(NumericalError, model, pixels(), method="overflows", preset="paper")
     finally:
         from whyformer.methods import registry
 
         registry._METHODS.pop("overflows")
     assert "overflowed in float32" in message
+    assert "use the 'stable' preset" not in message
+    assert "use the 'stable' preset" in other
 
 
 def test_wrong_content_and_pooling() -> None:

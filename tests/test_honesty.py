@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -166,7 +164,7 @@ def test_the_last_token_of_a_causal_model_is_content() -> None:
     assert explanation.relevance[:, :-1].abs().sum() > 0
 
 
-def test_ordinary_spellings(recwarn: Any) -> None:
+def test_ordinary_spellings() -> None:
     class Spelled(TwoBlocks):
         def forward(self, x: Tensor) -> Tensor:
             q, k, v = self.qkv[0](x).chunk(3, -1)

@@ -95,7 +95,7 @@ def test_the_plain_division_is_the_one_that_is_unstable() -> None:
 
 
 def test_explanations_follow_the_models_device() -> None:
-    """No device is named anywhere: a model on ``meta`` fails as the model's own forward does."""
+    """Inputs on the CPU are moved to where the model is; results stay there."""
     model, inputs = CASE["ViT"].make()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     explanation = whyformer.Explainer(model.to(device))(inputs)

@@ -188,12 +188,15 @@ class Recording:
                 f"{method.name} has no option {unknown[0]!r}; {nearest(unknown[0], method.options)}"
             )
         answer = method(question, **options)
+        advice = "run the model in float64"
+        if question.preset.name != DEFAULT_PRESET:
+            advice = f"use the {DEFAULT_PRESET!r} preset, or {advice}"
         for part in (answer.relevance, answer.input_relevance):
             if part is not None and not finite(part):
                 raise NumericalError(
                     f"{method.name} with preset {question.preset.name!r} overflowed in "
                     f"{str(part.dtype).removeprefix('torch.')}: its map would hold NaN or "
-                    "infinity; use the 'stable' preset, or run the model in float64"
+                    f"infinity; {advice}"
                 )
         return answer
 

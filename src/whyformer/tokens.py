@@ -94,6 +94,12 @@ def lay_out(
             f"content of shape {tuple(content.shape)}; expected (batch, tokens) = "
             f"{tuple(strength.shape)}"
         )
+    blank = (~content.any(1)).nonzero().flatten().tolist()
+    if blank:
+        raise InputError(
+            f"sample {blank[0]} has no content, only special tokens and padding: an empty text has "
+            "nothing to explain"
+        )
     rows = find_rows(strength, content, pooling)
     return Tokens(kind, content, rows, grid if kind == "image" else None, size, prefix)
 

@@ -207,10 +207,15 @@ def as_ordinary(tensor: Tensor) -> Tensor:
 
 def check_inputs(tensors: Sequence[Tensor]) -> None:
     for tensor in tensors:
-        if tensor.ndim == 0 or tensor.shape[0] == 0:
+        if tensor.ndim == 0 or tensor.numel() == 0:
             raise InputError(
-                f"the inputs are an empty batch, of shape {tuple(tensor.shape)}; "
-                "give at least one sample"
+                f"an input of shape {tuple(tensor.shape)} is empty; give at least one sample "
+                "with at least one token"
+            )
+        if tensor.ndim == 4 and not tensor.is_floating_point() and tensor.dtype is not torch.bool:
+            raise InputError(
+                f"an image of type {str(tensor.dtype).removeprefix('torch.')}; give it in floating "
+                "point, scaled and normalised as the model was trained"
             )
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise InputError(f"the input of shape {tuple(tensor.shape)} holds NaN or infinity")
