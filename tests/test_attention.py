@@ -10,14 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import whyformer
+from probe import absolute
 from whyformer.engine import PRESETS, record
 from zoo import HandWritten, pixels, text
 
 HEADS, LENGTH, WIDTH = 4, 6, 16
-
-
-def absolute(weight: Tensor, scratch: Any) -> Tensor:
-    return weight.abs()
 
 
 class OneLayer(nn.Module):
