@@ -1,4 +1,4 @@
-"""What both trainings share: the optimiser's schedule, a loop with a log, and how a model is kept."""
+"""What both trainings share: the schedule, a loop with a log, and how a model is kept."""
 
 from __future__ import annotations
 

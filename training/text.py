@@ -169,8 +169,10 @@ def main() -> None:
     dev = accuracy(model, tokenizer, read_tsv(options.data / "sst2" / "dev.tsv"))
     test = accuracy(model, tokenizer, read_tsv(options.data / "sst2" / "test.tsv"))
     unseen, _ = read_reviews(options.data / "eraser_movies", "val")
-    print(f"SST-2 dev {dev:.2%}, test {test:.2%}; reviews, first {LONGEST} pieces: "
-          f"{accuracy(model, tokenizer, unseen):.2%}")
+    print(
+        f"SST-2 dev {dev:.2%}, test {test:.2%}; reviews, first {LONGEST} pieces: "
+        f"{accuracy(model, tokenizer, unseen):.2%}"
+    )
     keep(model, tokenizer, "", options.out)
 
 

@@ -7,7 +7,6 @@ well which digit it lies on, or none, from the scenes' exact masks: that head is
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,8 @@ from whyformer.demo.scenes import SIDE, draw_scene
 
 PATCH, CLASSES = 8, 10
 TEST_SEED = 1_000_003
+#: the block whose patches are taught; the class token gathers in those after it
+PATCH_BLOCK = 4
 
 
 class Scenes(Dataset[tuple[Tensor, int, Tensor]]):
@@ -53,16 +54,17 @@ def make_model(width: int = 96, depth: int = 6, heads: int = 4) -> ViTForImageCl
 
 def train(model: ViTForImageClassification, scenes: int, seed: int, batch: int, rate: float,
           workers: int, patches: bool) -> list[float]:  # fmt: skip
-    patch_head = nn.Linear(model.config.hidden_size, CLASSES + 1)
+    width = model.config.hidden_size
+    patch_head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, CLASSES + 1))
     batches = DataLoader(Scenes(seed, scenes, "train"), batch, num_workers=workers, drop_last=True)
 
     def loss_of(drawn: tuple[Tensor, Tensor, Tensor], progress: float) -> Tensor:
         pixels, labels, patch_labels = drawn
-        hidden = model.vit(pixels).last_hidden_state
-        loss = F.cross_entropy(model.classifier(hidden[:, 0]), labels)
+        output = model.vit(pixels, output_hidden_states=True)
+        loss = F.cross_entropy(model.classifier(output.last_hidden_state[:, 0]), labels)
         if progress < 0.5 and patches:
             share = 1 - 2 * progress
-            told = patch_head(hidden[:, 1:]).flatten(0, 1)
+            told = patch_head(output.hidden_states[PATCH_BLOCK][:, 1:]).flatten(0, 1)
             loss = loss + share * F.cross_entropy(told, patch_labels.flatten())
         return loss
 
@@ -94,7 +96,9 @@ def main() -> None:
     train(model, options.scenes, options.seed, options.batch, options.rate, options.workers,
           not options.no_patches)  # fmt: skip
     measured = accuracy(model, 2000)
-    print(f"accuracy on unseen digits: {measured:.2%}; on training digits {accuracy(model, 1000, 'train'):.2%}")
+    print(
+        f"accuracy on unseen digits: {measured:.2%}; on training digits {accuracy(model, 1000, 'train'):.2%}"
+    )
     processor = ViTImageProcessorPil(size={"height": SIDE, "width": SIDE})
     keep(model, processor, "", options.out)
 

@@ -9,6 +9,7 @@ from whyformer.errors import (
     InputError,
     ModelError,
     NumericalError,
+    OutputError,
     TargetError,
     UnknownNameError,
     WhyformerError,
@@ -18,6 +19,8 @@ from whyformer.methods import Method, methods, register
 if TYPE_CHECKING:
     from whyformer.explainer import Explainer, Recording
     from whyformer.explanation import Blocks, Explanation
+    from whyformer.models.loading import load
+    from whyformer.models.pipeline import Pipeline
 
 __version__ = "0.1.0"
 
@@ -26,6 +29,8 @@ _HOMES = {
     "Recording": "explainer",
     "Explanation": "explanation",
     "Blocks": "explanation",
+    "Pipeline": "models.pipeline",
+    "load": "models.loading",
 }
 
 __all__ = [
@@ -36,10 +41,13 @@ __all__ = [
     "Method",
     "ModelError",
     "NumericalError",
+    "OutputError",
+    "Pipeline",
     "Recording",
     "TargetError",
     "UnknownNameError",
     "WhyformerError",
+    "load",
     "methods",
     "register",
 ]

@@ -26,6 +26,10 @@ class UnknownNameError(WhyformerError, ValueError):
     """A method, preset or option that is not registered."""
 
 
+class OutputError(WhyformerError, OSError):
+    """A result could not be written; what was there before is untouched."""
+
+
 class NumericalError(WhyformerError, ArithmeticError):
     """A map would have held NaN or infinity; it is not returned."""
 

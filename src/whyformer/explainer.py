@@ -12,11 +12,19 @@ from torch import Tensor, nn
 from whyformer.engine import PRESETS, Preset, Scratch, Trace, record
 from whyformer.engine.trace import Inputs, full_precision
 from whyformer.errors import ModelError, NumericalError, UnknownNameError, nearest
-from whyformer.explanation import Blocks, Explanation, finite
+from whyformer.explanation import (
+    MULTI_LABEL,
+    REGRESSION,
+    SINGLE_LABEL,
+    Blocks,
+    Explanation,
+    finite,
+)
 from whyformer.methods import Method, get_method
 from whyformer.methods.question import Answer, Question
 from whyformer.targets import Asked, Target, label_list, resolve
 from whyformer.tokens import Pooling, Tokens, lay_out
+from whyformer.words import pieces_of
 
 DEFAULT_METHOD = "transformer_attribution"
 DEFAULT_PRESET = "stable"
@@ -50,6 +58,7 @@ class Explainer:
         if labels is None:
             labels = getattr(getattr(model, "config", None), "id2label", None)
         self.labels = label_list(labels)
+        self.problem = problem_of(model)
         self.pooling = pooling
         self.grid = grid
         self.scratch = Scratch()
@@ -121,7 +130,7 @@ class Recording:
         self.tokens: Tokens = lay_out(
             self.trace, inputs, explainer.pooling, explainer.grid, content
         )
-        self.pieces, self.word_ids = words_of(inputs, self.trace.batch)
+        self.pieces = pieces_of(inputs, self.trace.batch)
         self._memory: dict[tuple[float, ...], dict[tuple[str, bool], list[Tensor]]] | None = (
             {} if remember else None
         )
@@ -177,8 +186,9 @@ class Recording:
             blocks=_blocks(chosen, blocks, asked) if keep_blocks else None,
             notes=tuple(self._notes()),
             labels=self._explainer.labels,
+            problem=self._explainer.problem,
             pieces=self.pieces,
-            word_ids=self.word_ids,
+            picture=None if self.trace.pixels is None else self.trace.pixels.detach(),
         )
 
     def _ask(self, method: Method, question: Question, options: dict[str, Any]) -> Answer:
@@ -264,16 +274,13 @@ def place(inputs: Inputs, model: nn.Module) -> Inputs:
     return inputs
 
 
-def words_of(
-    inputs: Any, batch: int
-) -> tuple[list[list[str]] | None, list[list[int | None]] | None]:
-    """A text's pieces and the words they belong to, where a fast tokenizer encoded it."""
-    if not getattr(inputs, "encodings", None):
-        return None, None
-    return (
-        [inputs.tokens(i) for i in range(batch)],
-        [inputs.word_ids(i) for i in range(batch)],
-    )
+def problem_of(model: nn.Module) -> str:
+    """What the head tells, by the model's own configuration: classes, labels or a number."""
+    config = getattr(model, "config", None)
+    declared = getattr(config, "problem_type", None)
+    if declared in (SINGLE_LABEL, MULTI_LABEL, REGRESSION):
+        return declared
+    return REGRESSION if getattr(config, "num_labels", None) == 1 else SINGLE_LABEL
 
 
 def _stack(parts: list[Tensor], asked: Asked) -> Tensor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +12,12 @@ from torch import Tensor
 
 from whyformer.errors import InputError
 from whyformer.tokens import Tokens
+from whyformer.words import Piece, words_of
+
+#: the kinds of heads, by the names that Hugging Face's configurations use
+SINGLE_LABEL = "single_label_classification"
+MULTI_LABEL = "multi_label_classification"
+REGRESSION = "regression"
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,8 @@ class Blocks:
 class Explanation:
     """Relevance for a batch, with what it takes to read it.
 
-    Several targets a sample put an axis behind the batch: (batch, targets, tokens).
+    Several targets a sample put an axis behind the batch: (batch, targets, tokens). ``pieces`` are
+    a text's tokens as written, ``picture`` an image's pixels (batch, channels, height, width).
     """
 
     relevance: Tensor
@@ -43,8 +52,9 @@ class Explanation:
     blocks: Blocks | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     labels: list[str] | None = field(default=None, repr=False)
-    pieces: list[list[str]] | None = field(default=None, repr=False)
-    word_ids: list[list[int | None]] | None = field(default=None, repr=False)
+    problem: str = field(default=SINGLE_LABEL, repr=False)
+    pieces: list[list[Piece]] | None = field(default=None, repr=False)
+    picture: Tensor | None = field(default=None, repr=False)
 
     @property
     def content(self) -> Tensor:
@@ -70,18 +80,51 @@ class Explanation:
 
         Needs inputs that came from a fast tokenizer; with several targets ask one at a time.
         """
-        if self.pieces is None or self.word_ids is None:
+        if self.pieces is None:
             raise InputError(
                 "words need the tokenizer's encoding: pass what the tokenizer returned as inputs"
             )
         if self.relevance.ndim != 2:
             raise InputError("words() reads one target; ask for the targets one at a time")
         return [
-            merge_words(pieces, ids, scores)
-            for pieces, ids, scores in zip(
-                self.pieces, self.word_ids, self.relevance.tolist(), strict=True
-            )
+            [(word.text, max(scores[i] for i in word.pieces)) for word in words_of(pieces)]
+            for pieces, scores in zip(self.pieces, self.relevance.tolist(), strict=True)
         ]
+
+    @property
+    def probabilities(self) -> Tensor | None:
+        """Of every class, (batch, classes): softmax, or sigmoid for several labels at once.
+
+        A regression has none.
+        """
+        if self.problem == REGRESSION:
+            return None
+        return self.logits.sigmoid() if self.problem == MULTI_LABEL else self.logits.softmax(-1)
+
+    def save(self, path: str | Path, **options: Any) -> Path:
+        """Write a picture, a page or numbers, by the name's ending: see ``whyformer.render.save``.
+
+        >>> explanation.save("why.png"), explanation.save("why.html")
+        """
+        from whyformer.render import save
+
+        return save(self, path, **options)
+
+    def show(self, sample: int = 0) -> None:
+        """Print to the terminal: half-blocks for an image, coloured words for a text."""
+        from whyformer.render import show
+
+        show(self, sample=sample)
+
+    def _repr_html_(self) -> str:
+        from whyformer.render import html_fragment, make_sheet
+
+        return html_fragment(make_sheet(self))
+
+    def _repr_png_(self) -> bytes:
+        from whyformer.render import make_sheet, png
+
+        return png(make_sheet(self))
 
     def label(self, index: int) -> str:
         return self.labels[index] if self.labels else str(index)
@@ -90,26 +133,6 @@ class Explanation:
         shape = "x".join(str(n) for n in self.relevance.shape)
         asked = "none" if self.target is None else self.target.tolist()
         return f"Explanation({self.method}, {self.preset}, relevance {shape}, target {asked})"
-
-
-def merge_words(
-    pieces: list[str], word_ids: list[int | None], scores: list[float]
-) -> list[tuple[str, float]]:
-    """Word pieces put together; a word's score is the highest of its pieces'."""
-    words: list[tuple[str, float]] = []
-    previous: int | None = None
-    for piece, word, score in zip(pieces, word_ids, scores, strict=True):
-        if word is None:
-            previous = None
-            continue
-        text = piece.removeprefix("##").lstrip("Ġ▁")
-        if word == previous:
-            start, highest = words[-1]
-            words[-1] = (start + text, max(highest, score))
-        else:
-            words.append((text, score))
-        previous = word
-    return words
 
 
 def finite(tensor: Tensor) -> bool:

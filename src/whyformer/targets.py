@@ -85,10 +85,10 @@ def _label_index(name: str, labels: Sequence[str] | None) -> int:
             f"label {name!r} was asked for but the model has no labels; give a class index, or "
             "Explainer(model, labels=[...])"
         )
-    if name in labels:
-        return list(labels).index(name)
-    wanted = name.casefold().strip()
-    found = [i for i, label in enumerate(labels) if _synonyms(label) & {wanted}]
+    found = [i for i, label in enumerate(labels) if label == name]
+    if not found:
+        wanted = name.casefold().strip()
+        found = [i for i, label in enumerate(labels) if wanted in _synonyms(label)]
     if len(found) == 1:
         return found[0]
     if found:

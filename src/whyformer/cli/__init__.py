@@ -1,0 +1,52 @@
+"""The command line. Listing and help never load torch: each command imports what it needs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import whyformer.cli.comparing as comparing
+import whyformer.cli.explaining as explaining
+import whyformer.cli.listing as listing
+from whyformer import __version__
+from whyformer.errors import WhyformerError
+
+EPILOG = """examples:
+  whyformer explain scene.png                       the embedded image model, to the terminal
+  whyformer explain "a joyless film" --out why.html
+  whyformer explain photo.jpg --model google/vit-base-patch16-224 --target "tabby" -o why.png
+  whyformer compare photo.jpg --model ./my-model --target cat --target dog -o figure.png
+  whyformer classes ./my-model --search cat
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0, 2 for what the user can mend, 130 for Ctrl-C."""
+    options = make_parser().parse_args(arguments)
+    try:
+        return int(options.run(options) or 0)
+    except WhyformerError as error:
+        print(f"whyformer: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("whyformer: interrupted", file=sys.stderr)
+        return 130
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="whyformer",
+        description="Ask any Transformer why: how much every patch or word spoke for a class.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"whyformer {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in (explaining, comparing, listing):
+        command.add_to(commands)
+    return parser

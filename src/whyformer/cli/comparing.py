@@ -1,0 +1,61 @@
+"""``whyformer compare``: all methods side by side, as the paper's figures."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from whyformer.cli.explaining import check_output, present
+from whyformer.cli.options import (
+    add_model_options,
+    add_output_options,
+    add_question_options,
+    load_for,
+    read_input,
+    read_target,
+)
+from whyformer.methods import get_method, methods
+
+EPILOG = """examples:
+  whyformer compare scene.png --target 3 --target 8 --out figure.png
+  whyformer compare "a joyless film" --out methods.html
+  whyformer compare photo.jpg --model ./my-vit --method rollout --method gradcam -o figure.svg
+"""
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="all methods side by side: one row a class, one column a method",
+        description="All methods side by side: one row a class, one column a method.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("input", metavar="INPUT", help="image file, text, text file, or -")
+    add_model_options(parser)
+    add_question_options(parser)
+    parser.add_argument(
+        "--method",
+        action="append",
+        metavar="NAME",
+        help="only these (default: all but attention_flow, which is slow)",
+    )
+    parser.add_argument("--all", action="store_true", help="the slow ones as well")
+    add_output_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    chosen = list(methods()) if options.all else options.method
+    for name in chosen or []:
+        get_method(name)
+    if options.out:
+        check_output(options.out)
+    given = read_input(options.input, options)
+    why = load_for(options, given.kind)
+
+    from whyformer.render.sheet import make_sheet
+
+    recorded = why.record(given.content, progress=not options.quiet)
+    explanations = recorded.compare(read_target(options, why.labels), chosen, options.preset)
+    present(make_sheet(explanations, title=given.name, model=why.name), options)

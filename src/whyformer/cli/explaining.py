@@ -1,0 +1,123 @@
+"""``whyformer explain``: one input, or many into a folder."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whyformer.cli.many import explain_many, list_inputs
+from whyformer.cli.options import (
+    Given,
+    add_model_options,
+    add_output_options,
+    add_question_options,
+    load_for,
+    look_of,
+    read_input,
+    read_target,
+)
+from whyformer.errors import InputError
+from whyformer.methods import get_method
+
+if TYPE_CHECKING:
+    from whyformer.render.sheet import Sheet
+
+EPILOG = """examples:
+  whyformer explain scene.png --target 3 --target 8
+  whyformer explain "a joyless film" --target negative --target positive --out why.html
+  whyformer explain review.txt --out why.tex
+  cat photo.jpg | whyformer explain - --model ./my-vit --json
+  whyformer explain photos/ --model ./my-vit --out maps/       resumes where it was interrupted
+  whyformer explain --lines sentences.txt --out maps/ --format html
+"""
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "explain",
+        help="show what spoke for a class in an image or a text",
+        description="Show what spoke for a class: in an image, a text, a folder of images, a text "
+        "file, or standard input (-).",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("input", nargs="+", metavar="INPUT", help="file, folder, text, or -")
+    add_model_options(parser)
+    add_question_options(parser)
+    parser.add_argument(
+        "--method",
+        default="transformer_attribution",
+        metavar="NAME",
+        help="see `whyformer methods` (default: transformer_attribution)",
+    )
+    add_output_options(parser)
+    many = parser.add_argument_group("many inputs (--out is a folder)")
+    many.add_argument("--lines", action="store_true", help="every line of a file is a text")
+    many.add_argument(
+        "--format", default="png", metavar="ENDING", help="png (default), html, json, npz, tex, svg"
+    )
+    many.add_argument("--overwrite", action="store_true", help="do finished inputs again")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    method = get_method(options.method)
+    if options.target and not method.class_specific:
+        raise InputError(
+            f"{method.name} gives the same map for every class; leave --target out, or choose a "
+            "method that is class-specific (see `whyformer methods`)"
+        )
+    inputs = list_inputs(options)
+    if inputs is not None:
+        return explain_many(inputs, options)
+    given = read_input(options.input[0], options)
+    if options.out:
+        check_output(options.out)
+    present(explain_one(load_for(options, given.kind), given, options), options)
+    return 0
+
+
+def explain_one(why: Any, given: Given, options: argparse.Namespace) -> Sheet:
+    from whyformer.render.sheet import make_sheet
+
+    recorded = why.record(given.content, progress=not options.quiet)
+    explanation = recorded.explain(read_target(options, why.labels), options.method, options.preset)
+    return make_sheet(explanation, title=given.name, model=why.name)
+
+
+def check_output(out: str) -> None:
+    """Complain about an output that cannot be before the work is done."""
+    from whyformer.files import check_writable
+    from whyformer.render.saving import writer
+
+    path = Path(out)
+    if path.is_dir():
+        raise InputError(f"{out} is a folder; one input goes to a file such as {path / 'why.png'}")
+    writer(path)
+    check_writable(path)
+
+
+def present(sheet: Sheet, options: argparse.Namespace) -> None:
+    """To the file that was asked for, and to the screen what belongs there."""
+    if options.out:
+        from whyformer.render.saving import save_sheet
+
+        path = save_sheet(sheet, options.out, pieces=options.pieces, look=look_of(options))
+        if not options.json and not options.quiet:
+            found = ", ".join(f"{score.name} {score.number}" for score in sheet.classes[:3])
+            print(f"{path}  ({found})")
+            for note in sheet.notes:
+                print(f"note: {note}")
+    if options.json:
+        import json
+
+        from whyformer.render.document import document
+
+        print(json.dumps(document(sheet), ensure_ascii=False))
+    elif not options.out:
+        from whyformer.render.terminal import has_colour, to_terminal
+
+        width = shutil.get_terminal_size().columns
+        print(to_terminal(sheet, colour=has_colour(), width=width, pieces=options.pieces))

@@ -1,0 +1,89 @@
+"""``whyformer methods``, ``models`` and ``classes``: what there is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from whyformer.cli.options import add_model_options
+from whyformer.errors import InputError
+from whyformer.methods import methods
+from whyformer.models.catalogue import EMBEDDED
+
+
+def add_to(commands: Any) -> None:
+    listed = commands.add_parser("methods", help="list the methods")
+    listed.add_argument("--json", action="store_true", help="print JSON")
+    listed.set_defaults(run=list_methods)
+
+    embedded = commands.add_parser("models", help="list the embedded models and what else loads")
+    embedded.add_argument("--json", action="store_true", help="print JSON")
+    embedded.set_defaults(run=list_models)
+
+    classes = commands.add_parser(
+        "classes",
+        help="list a model's classes",
+        epilog="example:\n  whyformer classes google/vit-base-patch16-224 --search cat",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_model_options(classes)
+    classes.add_argument("name", nargs="?", metavar="MODEL", help="instead of --model")
+    classes.add_argument("--search", metavar="TEXT", help="only classes whose label holds TEXT")
+    classes.add_argument("--json", action="store_true", help="print JSON")
+    classes.set_defaults(run=list_classes)
+
+
+def list_methods(options: argparse.Namespace) -> None:
+    known = methods().values()
+    if options.json:
+        entries = [
+            {"name": m.name, "class_specific": m.class_specific, "summary": m.summary}
+            for m in known
+        ]
+        print(json.dumps(entries, indent=1))
+        return
+    width = max(len(method.name) for method in known)
+    for method in known:
+        scope = "" if method.class_specific else "  [same map for every class]"
+        print(f"{method.name:<{width}}  {method.summary}{scope}")
+
+
+def list_models(options: argparse.Namespace) -> None:
+    if options.json:
+        entries = [
+            {"name": m.name, "reads": m.kind, "summary": m.summary} for m in EMBEDDED.values()
+        ]
+        print(json.dumps(entries, indent=1))
+        return
+    for model in EMBEDDED.values():
+        print(f"{model.name:<12}  {model.summary}")
+    print(
+        "\nAlso: a directory with config.json and model.safetensors, a hub id (owner/name) of an\n"
+        "image or sequence classifier, and timm/NAME (pip install 'whyformer[vision]')."
+    )
+
+
+def list_classes(options: argparse.Namespace) -> None:
+    from whyformer.models.loading import load
+
+    name = options.name or options.model
+    if name is None:
+        raise InputError("which model? give its name: whyformer classes MODEL")
+    why = load(
+        name,
+        weights=options.weights,
+        allow_pickle=options.allow_pickle,
+        offline=options.offline,
+    )
+    if why.labels is None:
+        raise InputError(f"{name} has no names for its classes; ask for them by index")
+    wanted = (options.search or "").casefold()
+    found = [(i, label) for i, label in enumerate(why.labels) if wanted in label.casefold()]
+    if options.json:
+        print(json.dumps([{"index": i, "label": label} for i, label in found], indent=1))
+        return
+    if not found:
+        raise InputError(f"no class of {name} holds {options.search!r}")
+    for i, label in found:
+        print(f"{i:>5}  {label}")

@@ -1,0 +1,207 @@
+"""Hugging Face models: configuration, weights, processor and tokenizer of one directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from whyformer.errors import ModelError, nearest
+from whyformer.explainer import Explainer
+from whyformer.models.catalogue import EMBEDDED
+from whyformer.models.images import ImagePipeline
+from whyformer.models.pipeline import Pipeline
+from whyformer.models.texts import TextPipeline
+
+#: the end of an architecture's name, and what it reads
+READS = {"ForImageClassification": "image", "ForSequenceClassification": "text"}
+PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+SAFE = ("model.safetensors", "model.safetensors.index.json")
+
+
+def load_from_hub(
+    name: str, device: str | None, allow_pickle: bool, offline: bool, options: dict[str, Any]
+) -> Pipeline:
+    """Download what is needed, once, or take it from the local cache; then load the directory."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
+
+    wanted = ["*.json", "*.txt", "*.model", "*.safetensors"]
+    if allow_pickle:
+        wanted.append("*.bin")
+    try:
+        folder = snapshot_download(name, allow_patterns=wanted, local_files_only=offline)
+    except RepositoryNotFoundError as error:
+        raise ModelError(
+            f"the hub has no model {name!r}, or it is private; {nearest(name, EMBEDDED)}"
+        ) from error
+    except (LocalEntryNotFoundError, OSError) as error:
+        why = "offline was asked for" if offline else "the hub cannot be reached"
+        raise ModelError(
+            f"no model {name!r}: it is no directory here and not in the local cache, and {why}; "
+            f"offline there are {' and '.join(EMBEDDED)}, and any directory with config.json and "
+            "model.safetensors"
+        ) from error
+    return load_directory(Path(folder), name, device, allow_pickle, options)
+
+
+def load_directory(
+    folder: Path, name: str, device: str | None, allow_pickle: bool, options: dict[str, Any]
+) -> Pipeline:
+    config = read_config(folder, name)
+    kind = kind_of(config, name)
+    check_weights(folder, name, allow_pickle)
+    model = load_model(folder, name, kind, allow_pickle)
+    if device is not None:
+        model = model.to(device)
+    explainer = Explainer(model, **options)
+    if kind == "image":
+        return image_pipeline(folder, name, explainer)
+    return text_pipeline(folder, name, explainer)
+
+
+def read_config(folder: Path, name: str) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ModelError(
+            f"{name} has no config.json: it is not a model directory in Hugging Face's layout "
+            "(config.json, model.safetensors, and a processor or tokenizer)"
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{path} is not valid JSON: {error}") from error
+    if "auto_map" in config:
+        raise ModelError(
+            f"{name} needs code from its own repository, which whyformer never runs; if you trust "
+            "it, load the model yourself and use whyformer.Explainer(model)"
+        )
+    return config
+
+
+def kind_of(config: dict[str, Any], name: str) -> str:
+    architectures = config.get("architectures") or []
+    for architecture in architectures:
+        for ending, kind in READS.items():
+            if architecture.endswith(ending):
+                return kind
+    raise ModelError(
+        f"{name} is {' and '.join(architectures) or 'of unknown architecture'}, not a classifier; "
+        f"expected an architecture that ends in {' or '.join(READS)}"
+    )
+
+
+def check_weights(folder: Path, name: str, allow_pickle: bool) -> None:
+    if any((folder / file).is_file() for file in SAFE):
+        return
+    pickled = [file for file in PICKLED if (folder / file).is_file()]
+    if not pickled:
+        raise ModelError(f"{name} holds no weights: expected {SAFE[0]}")
+    if not allow_pickle:
+        raise ModelError(
+            f"{name} has pickled weights only ({pickled[0]}); if you trust them, pass "
+            "allow_pickle=True (on the command line --allow-pickle), or convert them to safetensors"
+        )
+
+
+def load_model(folder: Path, name: str, kind: str, allow_pickle: bool) -> nn.Module:
+    """The classifier in float32 and evaluation mode, with every weight from the file."""
+    from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification
+    from transformers.utils import logging
+
+    family = (
+        AutoModelForImageClassification if kind == "image" else AutoModelForSequenceClassification
+    )
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        model, report = family.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=None if allow_pickle else True,
+            weights_only=True,
+            output_loading_info=True,
+        )
+    except Exception as error:
+        raise ModelError(f"{name} cannot be loaded: {_first_line(error)}") from error
+    finally:
+        logging.set_verbosity(before)
+        logging.enable_progress_bar()
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ModelError(
+            f"{name} lacks the weights of {missing[0]}"
+            + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
+            + ": they would be random; give a model that was trained as a classifier"
+        )
+    return model.eval()
+
+
+def image_pipeline(folder: Path, name: str, explainer: Explainer) -> ImagePipeline:
+    from transformers import AutoImageProcessor
+
+    if not (folder / "preprocessor_config.json").is_file():
+        raise ModelError(
+            f"{name} has no preprocessor_config.json: how its images are prepared is unknown; add "
+            "it, or prepare the pixels yourself and use whyformer.Explainer(model)"
+        )
+    try:
+        processor = AutoImageProcessor.from_pretrained(
+            folder, backend="pil", local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:
+        raise ModelError(
+            f"{name}'s image processor cannot be used: {_first_line(error)}"
+        ) from error
+
+    def prepare(images: list[Any]) -> torch.Tensor:
+        return processor(images, return_tensors="pt")["pixel_values"]
+
+    normalised = getattr(processor, "do_normalize", True)
+    mean, std = (processor.image_mean, processor.image_std) if normalised else ([0.0], [1.0])
+    return ImagePipeline(name, explainer, prepare, mean, std)
+
+
+def text_pipeline(folder: Path, name: str, explainer: Explainer) -> TextPipeline:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:
+        raise ModelError(f"{name}'s tokenizer cannot be used: {_first_line(error)}") from error
+    if not tokenizer.is_fast:
+        raise ModelError(
+            f"{name} has no fast tokenizer (tokenizer.json), which tells the words of the pieces; "
+            "encode the text yourself and use whyformer.Explainer(model)"
+        )
+    return TextPipeline(name, explainer, tokenizer, longest_text(explainer.model, tokenizer))
+
+
+def longest_text(model: nn.Module, tokenizer: Any) -> int:
+    """The most pieces the model takes, special tokens included."""
+    table = next(
+        (
+            module
+            for path, module in model.named_modules()
+            if path.endswith("position_embeddings") and isinstance(module, nn.Embedding)
+        ),
+        None,
+    )
+    positions = getattr(model.config, "max_position_embeddings", None) or 512
+    if table is not None:
+        # RoBERTa and its kin start counting behind the padding index.
+        skipped = 0 if table.padding_idx is None else table.padding_idx + 1
+        positions = table.num_embeddings - skipped
+    return min(int(tokenizer.model_max_length), int(positions))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0]

@@ -1,0 +1,162 @@
+"""Image classifiers: from a file to the pixels that the model reads."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from whyformer.errors import InputError
+from whyformer.explainer import Explainer
+from whyformer.explanation import Explanation
+from whyformer.models.pipeline import Pipeline, Recorded
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from whyformer.explainer import Recording
+
+#: larger images are refused: decoding them can take all memory
+MOST_PIXELS = 100_000_000
+
+ImageInput = str | Path | bytes | Image.Image | np.ndarray
+
+
+class ImagePipeline(Pipeline):
+    """An image classifier with its own preprocessing.
+
+    ``prepare`` turns RGB images into the model's pixel tensor; ``mean`` and ``std`` undo its
+    normalisation, so that maps are shown on the picture as the model saw it.
+    """
+
+    kind = "image"
+
+    def __init__(
+        self,
+        name: str,
+        explainer: Explainer,
+        prepare: Callable[[list[Image.Image]], Tensor],
+        mean: Sequence[float],
+        std: Sequence[float],
+    ) -> None:
+        super().__init__(name, explainer)
+        self._prepare, self._mean, self._std = prepare, mean, std
+
+    def record(
+        self, inputs: ImageInput | Sequence[ImageInput], *, progress: bool = False
+    ) -> Recorded:
+        """Read one image or several, and run the model's forward once for all of them."""
+        given: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        if not given:
+            raise InputError("the list of images is empty; give at least one")
+        notes: list[str] = []
+        images = [read_image(item, notes) for item in given]
+        pixels = self._prepare(images)
+        picture = pixels * pixels.new_tensor(self._std).view(-1, 1, 1)
+        picture = (picture + pixels.new_tensor(self._mean).view(-1, 1, 1)).clamp(0, 1)
+        return RecordedImages(self, self.explainer.record(pixels), picture, tuple(notes))
+
+
+class RecordedImages(Recorded):
+    """Images that a model has read, ready for questions."""
+
+    def __init__(
+        self, pipeline: Pipeline, recording: Recording, picture: Tensor, notes: tuple[str, ...]
+    ) -> None:
+        super().__init__(pipeline, recording.logits)
+        self._recording, self._picture, self._notes = recording, picture, notes
+
+    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
+        explanation = self._recording.explain(target, method, preset, **options)
+        return replace(explanation, picture=self._picture, notes=(*self._notes, *explanation.notes))
+
+
+def read_image(source: ImageInput, notes: list[str]) -> Image.Image:
+    """An upright RGB image from a file, its bytes, a PIL image or an array.
+
+    What was decided on the way (the first frame, a background for transparency) goes to ``notes``.
+    """
+    if isinstance(source, Image.Image):
+        return to_rgb(source, notes)
+    if isinstance(source, np.ndarray):
+        return to_rgb(from_array(source), notes)
+    if isinstance(source, bytes):
+        return decode(io.BytesIO(source), "the given bytes", notes)
+    if not isinstance(source, str | Path):
+        raise InputError(
+            f"an image was expected, not {type(source).__name__}; give a path, a PIL image, an "
+            "array (height, width, 3) or bytes; for tensors use whyformer.Explainer"
+        )
+    path = Path(source)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give an image file")
+    if not path.exists():
+        raise InputError(f"no such file: {path}")
+    return decode(path, str(path), notes)
+
+
+def decode(source: Path | io.BytesIO, name: str, notes: list[str]) -> Image.Image:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(source) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    raise Image.DecompressionBombError
+                return to_rgb(image, notes)
+    except UnidentifiedImageError as error:
+        raise InputError(f"{name} is not an image that Pillow can read") from error
+    except Image.DecompressionBombError as error:
+        raise InputError(
+            f"{name} is enormous: more than {MOST_PIXELS // 1_000_000} million pixels, a "
+            "decompression bomb or a mistake; make it smaller first"
+        ) from error
+    except PermissionError as error:
+        raise InputError(f"{name} may not be read: permission denied") from error
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise InputError(f"{name} is truncated or damaged: {error}") from error
+
+
+def to_rgb(image: Image.Image, notes: list[str]) -> Image.Image:
+    """Upright, eight bits, three channels."""
+    frames = getattr(image, "n_frames", 1)
+    if frames > 1:
+        notes.append(f"the image is animated ({frames} frames): the first was explained")
+    image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I") or image.mode == "F":
+        image = _deep_to_grey(image)
+    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
+        image = image.convert("RGBA")
+        if np.asarray(image.getchannel("A")).min() < 255:
+            notes.append("the image is partly transparent: it was put on white")
+        ground = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(ground, image)
+    return image.convert("RGB")
+
+
+def _deep_to_grey(image: Image.Image) -> Image.Image:
+    """Sixteen-bit and floating images keep their tones; plain ``convert`` would clip them."""
+    values = np.asarray(image).astype(np.float64)
+    top = 65535.0 if image.mode.startswith("I") and values.max() > 255 else 255.0
+    if image.mode == "F" and values.max() <= 1:
+        top = 1.0
+    return Image.fromarray((values / top * 255).clip(0, 255).astype(np.uint8))
+
+
+def from_array(array: np.ndarray) -> Image.Image:
+    if array.dtype != np.uint8 or array.ndim not in (2, 3) or 0 in array.shape:
+        raise InputError(
+            f"an array of {array.dtype} and shape {array.shape} was given; expected uint8 and "
+            "(height, width) or (height, width, 3)"
+        )
+    try:
+        return Image.fromarray(array)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"an array of shape {array.shape} is no image; expected (height, width, 3)"
+        ) from error

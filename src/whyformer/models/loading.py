@@ -1,0 +1,68 @@
+"""``whyformer.load``: a model by its name, with its own preprocessing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from whyformer.errors import ModelError, UnknownNameError, nearest
+from whyformer.models.catalogue import EMBEDDED
+from whyformer.models.pipeline import Pipeline
+
+TIMM = "timm/"
+
+
+def load(
+    name: str | Path,
+    *,
+    weights: str | Path | None = None,
+    device: str | None = None,
+    allow_pickle: bool = False,
+    offline: bool = False,
+    **options: Any,
+) -> Pipeline:
+    """A classifier that can be asked why.
+
+    ``name`` is a model of this package ("demo-vision", "demo-text"), a directory in Hugging Face's
+    layout, a hub id, or "timm/NAME" (``weights``: a safetensors file with timm's names, instead of
+    timm's own download). Weights are read from safetensors; ``allow_pickle`` also takes pickled
+    ones, without running code from them. Code from a model's repository is never run. ``options``
+    go to ``Explainer``: ``labels``, ``pooling``, ``grid``, ``cache_weights``.
+    """
+    given = str(name)
+    if not given.startswith(TIMM) and weights is not None:
+        raise ModelError(
+            f"weights= goes with timm models, not with {given!r}; a directory or a hub id brings "
+            "its own"
+        )
+    if given in EMBEDDED:
+        from whyformer.models.hugging_face import load_directory
+
+        return load_directory(EMBEDDED[given].path, given, device, False, options)
+    if given.startswith(TIMM):
+        from whyformer.models.from_timm import load_timm
+
+        return load_timm(given, weights, device, allow_pickle, offline, options)
+    path = Path(name).expanduser()
+    if path.is_file():
+        raise ModelError(
+            f"{given} is a file; give the directory that holds config.json and the weights"
+        )
+    if path.is_dir():
+        from whyformer.models.hugging_face import load_directory
+
+        return load_directory(path, given, device, allow_pickle, options)
+    if not looks_like_hub_id(given):
+        raise UnknownNameError(
+            f"no model {given!r}: not in this package, no such directory, and no hub id "
+            f"(owner/name); {nearest(given, EMBEDDED)}"
+        )
+    from whyformer.models.hugging_face import load_from_hub
+
+    return load_from_hub(given, device, allow_pickle, offline, options)
+
+
+def looks_like_hub_id(name: str) -> bool:
+    owner, slash, model = name.partition("/")
+    plain = all(part and not part.startswith((".", "~")) for part in (owner, model))
+    return bool(slash) and plain and "/" not in model and "\\" not in name

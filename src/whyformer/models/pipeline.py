@@ -1,0 +1,127 @@
+"""A model with its preprocessing: what ``whyformer.load`` returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from whyformer.explainer import DEFAULT_METHOD, DEFAULT_PRESET, Explainer, get_preset
+from whyformer.methods import get_method, methods
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from whyformer.explanation import Explanation
+    from whyformer.targets import Target
+
+#: minutes on a photo; asked for by name only
+SLOW_METHODS = ("attention_flow",)
+
+
+class Pipeline(ABC):
+    """Ask a model why, from files, pictures and sentences.
+
+    >>> why = whyformer.load("demo-vision")
+    >>> why("scene.png", target="3").save("why.png")
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, name: str, explainer: Explainer) -> None:
+        self.name = name
+        self.explainer = explainer
+
+    @property
+    def model(self) -> nn.Module:
+        return self.explainer.model
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The classes' names by index."""
+        return self.explainer.labels
+
+    @abstractmethod
+    def record(self, inputs: Any, *, progress: bool = False) -> Recorded:
+        """Run the forward once and keep it: further targets and methods cost no new one.
+
+        ``progress`` shows a bar where the reading takes long.
+        """
+
+    def __call__(
+        self,
+        inputs: Any,
+        target: Target = None,
+        method: str = DEFAULT_METHOD,
+        preset: str = DEFAULT_PRESET,
+        **options: Any,
+    ) -> Explanation:
+        """Explain an input for a class: an index, a label, a list of either, None = predicted."""
+        get_method(method), get_preset(preset)
+        return self.record(inputs).explain(target, method, preset, **options)
+
+    def compare(
+        self,
+        inputs: Any,
+        target: Target = None,
+        methods: Iterable[str] | None = None,
+        preset: str = DEFAULT_PRESET,
+        **options: Any,
+    ) -> list[Explanation]:
+        """The same question answered by several methods; by default all that are not slow."""
+        return self.record(inputs).compare(target, methods, preset, **options)
+
+    def __repr__(self) -> str:
+        count = len(self.labels) if self.labels else "unnamed"
+        return f"{type(self).__name__}({self.name!r}, {count} classes)"
+
+
+class Recorded(ABC):
+    """An input that the model has read, to be asked about any target by any method."""
+
+    def __init__(self, pipeline: Pipeline, logits: Tensor) -> None:
+        self.pipeline = pipeline
+        self.logits = logits
+
+    def explain(
+        self,
+        target: Target = None,
+        method: str = DEFAULT_METHOD,
+        preset: str = DEFAULT_PRESET,
+        *,
+        matrix: bool = True,
+        **options: Any,
+    ) -> Explanation:
+        """Answer for a target by a method, with the rows of all tokens for pages to look into."""
+        return self._explain(target, method, preset, matrix=matrix, **options)
+
+    def compare(
+        self,
+        target: Target = None,
+        methods: Iterable[str] | None = None,
+        preset: str = DEFAULT_PRESET,
+        *,
+        matrix: bool = True,
+        **options: Any,
+    ) -> list[Explanation]:
+        """One explanation a method; class-agnostic methods get no target."""
+        chosen = [get_method(name) for name in methods or default_methods()]
+        return [
+            self._explain(
+                target if method.class_specific else None,
+                method.name,
+                preset,
+                matrix=matrix,
+                **options,
+            )
+            for method in chosen
+        ]
+
+    @abstractmethod
+    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation: ...
+
+
+def default_methods() -> list[str]:
+    """All that answer in a moment: the paper's first, then by name."""
+    rest = [name for name in methods() if name not in (DEFAULT_METHOD, *SLOW_METHODS)]
+    return [DEFAULT_METHOD, *rest]

@@ -1,0 +1,115 @@
+"""A sheet as plain data: what JSON files hold and what the page is built from.
+
+``views`` has one entry for each method and class; ``scores`` are an image's patches row by row, or
+a text's pieces. ``rows`` holds the full matrix in bytes: entry (i, j) is byte / 255 * scale[i].
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from whyformer import __version__
+from whyformer.methods import methods
+from whyformer.render.colour import HEAT, INKS, PLAIN, hexadecimal, scale
+from whyformer.render.image import enlarged
+from whyformer.render.sheet import ClassScore, Sheet, View
+
+#: larger matrices stay out of the page
+LARGEST_MATRIX = 1024
+
+
+def document(sheet: Sheet, *, for_page: bool = False) -> dict[str, Any]:
+    """JSON-able; ``for_page`` adds the picture, the matrices and the colours."""
+    data: dict[str, Any] = {
+        "whyformer": __version__,
+        "kind": sheet.kind,
+        "title": sheet.title,
+        "model": sheet.model,
+        "preset": sheet.preset,
+        "problem": sheet.problem,
+        "classes": [_class(score) for score in sheet.classes],
+        "notes": sheet.notes,
+        "views": [_view(view, for_page) for view in sheet.views],
+    }
+    if sheet.image is not None:
+        rows, columns = sheet.views[0].scores.shape
+        width, height = sheet.image.size
+        data["image"] = {"width": width, "height": height, "grid": [rows, columns]}
+        if for_page:
+            data["image"]["src"] = png_data(enlarged(sheet.image))
+    else:
+        data["pieces"] = [
+            {"text": p.text, "gap": p.gap, "word": p.word, "content": p.word is not None}
+            for p in sheet.pieces or []
+        ]
+    if for_page:
+        data["colours"] = {
+            "heat": _stops(scale(HEAT)),
+            "inks": [_stops(scale(stops)) for stops in INKS],
+            "plain": _stops(scale(PLAIN)),
+        }
+    elif sheet.kind == "text":
+        for entry, view in zip(data["views"], sheet.views, strict=True):
+            entry["words"] = [
+                {"text": word.text, "score": max(float(view.scores[i]) for i in word.pieces)}
+                for word in sheet.words
+            ]
+    return data
+
+
+def png_data(image: Image.Image) -> str:
+    """An image as a data address."""
+    return "data:image/png;base64," + base64.b64encode(png_bytes(image)).decode("ascii")
+
+
+def png_bytes(image: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def _class(score: ClassScore) -> dict[str, Any]:
+    return {
+        "index": score.index,
+        "label": score.label,
+        "logit": score.logit,
+        "probability": score.probability,
+    }
+
+
+def _view(view: View, for_page: bool) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "method": view.method,
+        "class_specific": methods()[view.method].class_specific,
+        "target": view.asked.index if view.asked else None,
+        "label": view.asked.label if view.asked else None,
+        "scores": [float(score) for score in view.scores.reshape(-1)],
+    }
+    if for_page:
+        entry["rows"] = _rows(view.rows)
+    return entry
+
+
+def _rows(matrix: np.ndarray | None) -> dict[str, Any] | None:
+    if matrix is None or len(matrix) > LARGEST_MATRIX:
+        return None
+    positive = np.maximum(matrix, 0)
+    # A token stems from itself above all: left in, that would drown what it gathered from others.
+    np.fill_diagonal(positive, 0)
+    tops = positive.max(1)
+    share = positive / np.where(tops > 0, tops, 1)[:, None]
+    packed = (share * 255).round().astype(np.uint8)
+    return {
+        "scale": [float(top) for top in tops],
+        "data": base64.b64encode(packed.tobytes()).decode("ascii"),
+    }
+
+
+def _stops(colours: np.ndarray, count: int = 17) -> list[str]:
+    """Evenly spaced colours of a scale, enough for straight lines between them."""
+    return [hexadecimal(colours[i]) for i in np.linspace(0, len(colours) - 1, count).astype(int)]

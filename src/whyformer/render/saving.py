@@ -1,0 +1,119 @@
+"""Explanations to files: the ending of the name says which kind."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from whyformer.errors import InputError, nearest
+from whyformer.explanation import Explanation
+from whyformer.files import write_whole
+from whyformer.render.document import document, png_bytes
+from whyformer.render.latex import image_latex, text_latex
+from whyformer.render.pages import text_picture
+from whyformer.render.panels import Look, panels
+from whyformer.render.report import report_html
+from whyformer.render.sheet import Sheet, make_sheet
+from whyformer.render.svg import image_svg, text_svg
+
+
+def save(
+    explanations: Explanation | Sequence[Explanation],
+    path: str | Path,
+    *,
+    sample: int = 0,
+    title: str = "",
+    model: str = "",
+    pieces: bool = False,
+    look: Look | None = None,
+) -> Path:
+    """Write a picture, a page or numbers: .png, .html, .json, .npz, .tex or .svg.
+
+    Several explanations of the same input share one file. ``pieces`` shows a text's word pieces
+    instead of its words; ``look`` says how maps are drawn.
+    """
+    sheet = make_sheet(explanations, sample, title=title, model=model)
+    return save_sheet(sheet, path, pieces=pieces, look=look)
+
+
+def save_sheet(
+    sheet: Sheet, path: str | Path, *, pieces: bool = False, look: Look | None = None
+) -> Path:
+    target = Path(path)
+    make = writer(target)
+    make(sheet, target, pieces, look)
+    return target
+
+
+def writer(path: Path) -> Callable[[Sheet, Path, bool, Look | None], None]:
+    """What writes a file of that name, or an error that lists the endings there are."""
+    ending = path.suffix.lower()
+    if ending not in WRITERS:
+        raise InputError(
+            f"{path.name!r} has {'no ending' if not ending else f'the ending {ending!r}'}; "
+            f"{nearest(ending, WRITERS)}"
+        )
+    return WRITERS[ending]
+
+
+def png(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> bytes:
+    image = panels(sheet, look) if sheet.kind == "image" else text_picture(sheet, pieces)
+    return png_bytes(image)
+
+
+def _save_png(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+    write_whole(path, png(sheet, pieces, look))
+
+
+def _save_html(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+    write_whole(path, report_html(document(sheet, for_page=True)))
+
+
+def _save_json(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+    write_whole(path, json.dumps(document(sheet), indent=1, ensure_ascii=False) + "\n")
+
+
+def _save_npz(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+    """``scores`` (views, ...) with each view's ``method``, ``target`` and ``label``."""
+    arrays = {
+        "scores": np.stack([view.scores for view in sheet.views]),
+        "method": np.array([view.method for view in sheet.views]),
+        "target": np.array([view.asked.index if view.asked else -1 for view in sheet.views]),
+        "label": np.array([view.asked.label if view.asked else "" for view in sheet.views]),
+    }
+    if sheet.image is not None:
+        arrays["image"] = np.asarray(sheet.image)
+    else:
+        arrays["pieces"] = np.array([piece.text for piece in sheet.pieces or []])
+    if all(view.rows is not None for view in sheet.views):
+        arrays["rows"] = np.stack([view.rows for view in sheet.views if view.rows is not None])
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    write_whole(path, buffer.getvalue())
+
+
+def _save_latex(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+    if sheet.kind == "text":
+        write_whole(path, text_latex(sheet, pieces))
+        return
+    picture = path.with_suffix(".png")
+    _save_png(sheet, picture, pieces, look)
+    write_whole(path, image_latex(sheet, picture.name))
+
+
+def _save_svg(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+    write_whole(path, image_svg(sheet) if sheet.kind == "image" else text_svg(sheet, pieces))
+
+
+WRITERS: dict[str, Callable[[Sheet, Path, bool, Look | None], None]] = {
+    ".png": _save_png,
+    ".html": _save_html,
+    ".json": _save_json,
+    ".npz": _save_npz,
+    ".tex": _save_latex,
+    ".svg": _save_svg,
+}

@@ -1,0 +1,109 @@
+"""Vector pictures: patches and words as shapes that stay sharp, with their scores on hover."""
+
+from __future__ import annotations
+
+from html import escape
+
+from whyformer.render.colour import coloured, hexadecimal
+from whyformer.render.document import png_data
+from whyformer.render.drawing import INK, font
+from whyformer.render.image import enlarged
+from whyformer.render.pages import COLUMN, GUTTER, LEADING, MARGIN, TYPE, lay_out
+from whyformer.render.prose import Marked, heading, marked_words, side_by_side
+from whyformer.render.sheet import Sheet, View
+
+STYLE = f"font-family: Helvetica, Arial, sans-serif; fill: {hexadecimal(INK)}"
+
+
+def image_svg(sheet: Sheet) -> str:
+    """The image once, then each view's patches over it; methods in rows."""
+    assert sheet.image is not None
+    picture = enlarged(sheet.image)
+    width, height = picture.size
+    source = png_data(picture)
+    rows = list(side_by_side(sheet))
+    parts = []
+    for number, views in enumerate(rows):
+        for column, view in enumerate(views):
+            x = MARGIN + column * (width + MARGIN)
+            y = MARGIN + number * (height + 2 * LEADING)
+            parts.append(
+                f'<g transform="translate({x} {y})">'
+                f'<text y="{LEADING - 10}" font-size="16">{escape(heading(sheet, view))}</text>'
+                f'<g transform="translate(0 {LEADING})">'
+                f'<use href="#image"/>{_patches(view, width, height)}</g></g>'
+            )
+    across = max(len(views) for views in rows)
+    define = f'<image id="image" width="{width}" height="{height}" href="{source}"/>'
+    return _svg(
+        MARGIN + across * (width + MARGIN),
+        2 * MARGIN + len(rows) * (height + 2 * LEADING) - LEADING,
+        f"<defs>{define}</defs>{''.join(parts)}",
+    )
+
+
+def _patches(view: View, width: int, height: int) -> str:
+    rows, columns = view.scores.shape
+    wide, high = width / columns, height / rows
+    shapes = [f'<rect width="{width}" height="{height}" fill="#000000" fill-opacity="0.3"/>']
+    for row in range(rows):
+        for column in range(columns):
+            strength = float(view.strength[row, column])
+            colour = hexadecimal(coloured(view.strength[row, column]))
+            shapes.append(
+                f'<rect x="{column * wide:.2f}" y="{row * high:.2f}" width="{wide:.2f}" '
+                f'height="{high:.2f}" fill="{colour}" fill-opacity="{0.85 * strength**0.8:.3f}">'
+                f"<title>{view.scores[row, column]:.3g}</title></rect>"
+            )
+    return "".join(shapes)
+
+
+def text_svg(sheet: Sheet, pieces: bool = False) -> str:
+    parts, y, across = [], float(MARGIN), 1
+    for views in side_by_side(sheet):
+        deepest, across = 0, max(across, len(views))
+        for column, view in enumerate(views):
+            placed, lines = lay_out(marked_words(sheet, view, pieces))
+            deepest = max(deepest, lines)
+            x = MARGIN + column * (COLUMN + GUTTER)
+            title = escape(heading(sheet, view))
+            parts.append(f'<text x="{x}" y="{y + 14:.1f}" font-size="16">{title}</text>')
+            spots = [(x + left, y + LEADING * (1.9 + line), word) for left, line, word in placed]
+            parts += [_ground(*spot) for spot in spots if spot[2].shown]
+            parts += [_letters(*spot) for spot in spots]
+        y += LEADING * (deepest + 2)
+    width = 2 * MARGIN + across * (COLUMN + GUTTER) - GUTTER
+    return _svg(width, y + MARGIN, "".join(parts))
+
+
+def _ground(x: float, baseline: float, word: Marked) -> str:
+    return (
+        f'<rect x="{x - 1:.1f}" y="{baseline - TYPE:.1f}" width="{_width(word) + 2:.1f}" '
+        f'height="{TYPE + 6}" rx="4" fill="{hexadecimal(word.ground)}"/>'
+    )
+
+
+def _letters(x: float, baseline: float, word: Marked) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{baseline:.1f}" font-size="{TYPE}" '
+        f'textLength="{_width(word):.1f}" lengthAdjust="spacingAndGlyphs" '
+        f'style="fill:{hexadecimal(word.letter)}"><title>{word.score:.3g}</title>'
+        f"{_printable(word.text)}</text>"
+    )
+
+
+def _width(word: Marked) -> float:
+    return float(font(TYPE, word.text).getlength(word.text))
+
+
+def _printable(text: str) -> str:
+    """Escaped, and without the control characters that XML forbids."""
+    return escape("".join(letter for letter in text if letter >= " "))
+
+
+def _svg(width: float, height: float, body: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" style="{STYLE}">'
+        f'<rect width="100%" height="100%" fill="#ffffff"/>{body}</svg>\n'
+    )

@@ -1,0 +1,122 @@
+"""Maps and words for the terminal: half-blocks and coloured words, or signs without colour."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TextIO
+
+import numpy as np
+from PIL import Image
+
+from whyformer.render.image import overlay
+from whyformer.render.prose import heading, marked_words
+from whyformer.render.sheet import Sheet, View
+
+RESET = "\033[0m"
+SHADES = " .:-=+*#%@"
+#: words listed with their scores where there is no colour
+LISTED = 12
+#: control characters in a user's text must not reach the terminal
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def has_colour(stream: TextIO | None = None) -> bool:
+    """Whether to use colour: a terminal, unless NO_COLOR is set; FORCE_COLOR insists."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    stream = stream or sys.stdout
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def to_terminal(sheet: Sheet, *, colour: bool, width: int = 80, pieces: bool = False) -> str:
+    """All views, with the classes that the model considered."""
+    parts = [_classes(sheet)]
+    if sheet.kind == "image":
+        parts += _image_views(sheet, colour, width)
+    else:
+        parts += [_text_view(sheet, view, colour, pieces) for view in sheet.views]
+    parts += [f"note: {note}" for note in sheet.notes]
+    return clean("\n\n".join(parts), colour)
+
+
+def clean(text: str, colour: bool) -> str:
+    """Without control characters, but for our own colours."""
+    if not colour:
+        return CONTROL.sub("", text)
+    pieces = re.split(r"(\x1b\[[0-9;]*m)", text)
+    return "".join(p if p.startswith("\x1b[") else CONTROL.sub("", p) for p in pieces)
+
+
+def half_blocks(picture: Image.Image) -> str:
+    """Each character shows two pixels, one above the other."""
+    pixels = np.asarray(picture.convert("RGB"))
+    lines = []
+    for upper, lower in zip(pixels[::2], pixels[1::2], strict=False):
+        cells = [
+            f"\033[38;2;{a[0]};{a[1]};{a[2]};48;2;{b[0]};{b[1]};{b[2]}m▀"
+            for a, b in zip(upper.tolist(), lower.tolist(), strict=True)
+        ]
+        lines.append("".join(cells) + RESET)
+    return "\n".join(lines)
+
+
+def _classes(sheet: Sheet) -> str:
+    name = "value" if sheet.problem == "regression" else "says"
+    shown = ", ".join(f"{score.name} {score.number}" for score in sheet.classes)
+    start = f"{sheet.title}: " if sheet.title else ""
+    return f"{start}{sheet.model or 'the model'} {name}: {shown}"
+
+
+def _image_views(sheet: Sheet, colour: bool, width: int) -> list[str]:
+    assert sheet.image is not None
+    side = max(16, min(40, (width - 2) // 2))
+    parts = []
+    for method in sheet.methods:
+        views = [view for view in sheet.views if view.method == method]
+        for start in range(0, len(views), max(1, (width + 2) // (side + 2))):
+            few = views[start : start + max(1, (width + 2) // (side + 2))]
+            blocks = [_image_block(sheet, view, colour, side) for view in few]
+            titles = [heading(sheet, view)[:side] for view in few]
+            lines = ["  ".join(f"{title:<{side}}" for title in titles).rstrip()]
+            lines += ["  ".join(row) for row in zip(*blocks, strict=True)]
+            parts.append("\n".join(lines))
+    return parts
+
+
+def _image_block(sheet: Sheet, view: View, colour: bool, side: int) -> list[str]:
+    assert sheet.image is not None
+    height = max(2, round(side * sheet.image.height / sheet.image.width / 2) * 2)
+    if colour:
+        large = sheet.image.resize((side * 4, height * 4), Image.Resampling.BICUBIC)
+        small = overlay(large, view.strength).resize((side, height), Image.Resampling.BOX)
+        return half_blocks(small).split("\n")
+    heat = Image.fromarray(view.strength.astype(np.float32)).resize((side, height // 2))
+    levels = (np.asarray(heat).clip(0, 1) * (len(SHADES) - 1)).round().astype(int)
+    return ["".join(SHADES[level] for level in row) for row in levels]
+
+
+def _text_view(sheet: Sheet, view: View, colour: bool, pieces: bool) -> str:
+    words = marked_words(sheet, view, pieces)
+    if colour:
+        body = "".join(
+            word.gap
+            + (
+                f"\033[48;2;{';'.join(map(str, word.ground))};38;2;"
+                f"{';'.join(map(str, word.letter))}m{word.text}{RESET}"
+                if word.shown
+                else word.text
+            )
+            for word in words
+        )
+        return f"{heading(sheet, view)}\n{body.strip()}"
+    strongest = sorted(words, key=lambda word: -word.score)[:LISTED]
+    width = max((len(word.text) for word in strongest), default=0)
+    lines = [
+        f"  {word.text:<{width}}  {word.score:9.2e}  {'#' * round(20 * word.strength)}".rstrip()
+        for word in strongest
+    ]
+    return "\n".join([heading(sheet, view), *lines])

@@ -1,0 +1,449 @@
+/* The explanation viewer, for the HTML report and the web app alike.
+
+   whyformerViewer(root, data) builds the view of one document in root and returns a function that
+   takes it down again. Strings of the document only ever become text nodes and attributes. */
+(function () {
+  "use strict";
+
+  const MOST_CLASSES = 8;
+  const HUES = 3;
+  const fromHex = (text) => [1, 3, 5].map((i) => parseInt(text.trim().slice(i, i + 2), 16));
+  const HEAT = ["#180a3a", "#5b146e", "#a42a73", "#e25852", "#fa9c3e", "#fdf1af"].map(fromHex);
+  const AGAINST = fromHex("#348ad6");
+
+  function el(tag, attributes, ...children) {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.append(...children.filter((child) => child !== null));
+    return node;
+  }
+
+  function button(attributes, action, ...children) {
+    const node = el("button", { type: "button", ...attributes }, ...children);
+    node.addEventListener("click", action);
+    return node;
+  }
+
+  function number(x) {
+    const size = Math.abs(x);
+    const text = size === 0 ? "0" : size >= 100 ? size.toFixed(0) : size.toPrecision(2);
+    return (x < 0 ? "\u2212" : "") + text;
+  }
+
+  function percent(x) {
+    const size = Math.abs(100 * x);
+    if (size > 0 && size < 0.05) return "< 0.1\u00a0%";
+    return (x < 0 ? "\u2212" : "") + size.toFixed(size === 0 || size >= 99.95 ? 0 : 1) + "\u00a0%";
+  }
+
+  function ordinal(n) {
+    const teen = n % 100 > 10 && n % 100 < 14;
+    return n + ((!teen && { 1: "st", 2: "nd", 3: "rd" }[n % 10]) || "th");
+  }
+
+  const quote = (text) => `\u201c${text.length > 32 ? text.slice(0, 31) + "\u2026" : text}\u201d`;
+  const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+  const lerp = (a, b, t) => a + (b - a) * t;
+  const mix = (a, b, t) => a.map((x, i) => lerp(x, b[i], t));
+  const largestOf = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
+
+  // --- colour ------------------------------------------------------------------------------
+
+  /** Red, green, blue and alpha of a share of the maximum, -1 to 1. */
+  function heat(t) {
+    if (t < 0) return [...AGAINST, 255 * (-t) ** 0.7];
+    const i = Math.min(Math.floor(t * (HEAT.length - 1)), HEAT.length - 2);
+    return [...mix(HEAT[i], HEAT[i + 1], t * (HEAT.length - 1) - i), 255 * t ** 0.55];
+  }
+
+  const PALETTE = Array.from({ length: 511 }, (_, k) => heat(k / 255 - 1));
+
+  function css([r, g, b, alpha = 255]) {
+    return `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)} / ${(alpha / 255).toFixed(3)})`;
+  }
+
+  /** Black or white: the better of the two never has less than 4.5:1 (WCAG 2). */
+  function inkOn(colour) {
+    const [r, g, b] = colour.map((c) => (c <= 10 ? c / 3295 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+  }
+
+  // --- scores ------------------------------------------------------------------------------
+
+  const decoded = new WeakMap();
+  function rowOf(view, token) {
+    if (!decoded.has(view)) {
+      decoded.set(view, Uint8Array.from(atob(view.rows.data), (c) => c.charCodeAt(0)));
+    }
+    const n = view.rows.scale.length;
+    const bytes = decoded.get(view).subarray(token * n, (token + 1) * n);
+    return Array.from(bytes, (byte) => (byte / 255) * view.rows.scale[token]);
+  }
+
+  /** One value a unit, a word's being its strongest piece's; null for the unit whose row it is. */
+  function unitValues(view, units, chosen) {
+    const strongest = (scores) => units.map((unit) => largestOf(unit.map((token) => scores[token])));
+    if (chosen === null || !view.rows) return strongest(view.scores);
+    const rows = units[chosen].map((token) => rowOf(view, token));
+    const values = strongest(rows[0].map((_, j) => largestOf(rows.map((row) => row[j]))));
+    values[chosen] = null;
+    return values;
+  }
+
+  // --- surfaces: what is coloured and pointed at ---------------------------------------------
+
+  /** For each of count * zoom places along an axis: two neighbours, the weight of the second. */
+  function neighbours(count, zoom) {
+    return Array.from({ length: count * zoom }, (_, i) => {
+      const x = clamp((i + 0.5) / zoom - 0.5, 0, count - 1);
+      const f = x - Math.floor(x);
+      return [Math.floor(x), Math.min(Math.floor(x) + 1, count - 1), f * f * (3 - 2 * f)];
+    });
+  }
+
+  function drawHeat(canvas, shares, rows, columns, zoom) {
+    canvas.width = columns * zoom;
+    canvas.height = rows * zoom;
+    const context = canvas.getContext("2d");
+    const pixels = context.createImageData(canvas.width, canvas.height);
+    const across = neighbours(columns, zoom);
+    let offset = 0;
+    for (const [above, below, down] of neighbours(rows, zoom)) {
+      for (const [left, right, over] of across) {
+        const upper = lerp(shares[above * columns + left], shares[above * columns + right], over);
+        const lower = lerp(shares[below * columns + left], shares[below * columns + right], over);
+        pixels.data.set(PALETTE[Math.round(255 * (1 + lerp(upper, lower, down)))], offset);
+        offset += 4;
+      }
+    }
+    context.putImageData(pixels, 0, 0);
+  }
+
+  function imageSurface(image, title) {
+    const [rows, columns] = image.grid;
+    const canvas = el("canvas", { class: "why-heat", role: "img" });
+    const hover = el("div", { class: "why-cell why-cell-hover" });
+    const chosen = el("div", { class: "why-cell why-cell-chosen" });
+    const picture = el("img", { class: "why-picture", src: image.src, alt: title, draggable: "false" });
+    const node = el("div", { class: "why-stage why-stage-image" }, picture, canvas, chosen, hover);
+    node.style.aspectRatio = `${image.width} / ${image.height}`;
+
+    function place(cell, index) {
+      cell.hidden = index === null;
+      cell.style.left = `${(100 * (index % columns)) / columns}%`;
+      cell.style.top = `${(100 * Math.floor(index / columns)) / rows}%`;
+      cell.style.width = `${100 / columns}%`;
+      cell.style.height = `${100 / rows}%`;
+    }
+
+    function paint({ shares, label, state }) {
+      const zoom = state.smooth ? Math.max(1, Math.round(240 / Math.max(rows, columns))) : 1;
+      drawHeat(canvas, shares, rows, columns, zoom);
+      canvas.classList.toggle("why-crisp", !state.smooth);
+      canvas.style.opacity = state.opacity / 100;
+      canvas.setAttribute("aria-label", `Heat map: ${label}`);
+    }
+
+    function at(event) {
+      const box = node.getBoundingClientRect();
+      const x = Math.floor(((event.clientX - box.left) / box.width) * columns);
+      const y = Math.floor(((event.clientY - box.top) / box.height) * rows);
+      return clamp(y, 0, rows - 1) * columns + clamp(x, 0, columns - 1);
+    }
+
+    const mark = (state) => (place(hover, state.hover), place(chosen, state.chosen));
+    return { node, paint, at, mark, stride: columns };
+  }
+
+  function textSurface(pieces, units) {
+    const node = el("div", { class: "why-stage why-stage-text" });
+    const spans = units.map((unit) => {
+      const [first, ...rest] = unit.map((i) => pieces[i]);
+      const text = first.text + rest.map((piece) => piece.gap + piece.text).join("");
+      const span = el("span", { class: first.content ? "why-unit" : "why-unit why-special" }, text);
+      node.append(first.gap, span);
+      return span;
+    });
+
+    function paint({ shares, hue, surface }) {
+      spans.forEach((span, i) => {
+        const colour = mix(surface, hue, Math.max(0, shares[i]));
+        const visible = shares[i] > 0.03;
+        span.style.backgroundColor = visible ? css(colour) : "";
+        span.style.color = visible ? inkOn(colour) : "";
+        span.classList.toggle("why-against", shares[i] < -0.1);
+      });
+    }
+
+    function mark(state) {
+      spans.forEach((span, i) => {
+        span.classList.toggle("why-unit-hover", i === state.hover);
+        span.classList.toggle("why-unit-chosen", i === state.chosen);
+      });
+    }
+
+    const at = (event) => (spans.includes(event.target) ? spans.indexOf(event.target) : null);
+    return { node, paint, at, mark, stride: 1 };
+  }
+
+  // --- the viewer ----------------------------------------------------------------------------
+
+  function whyformerViewer(root, data) {
+    const isImage = data.kind === "image";
+    const views = data.views;
+    const methods = [...new Set(views.map((view) => view.method))];
+    const asked = data.classes.filter((c) => views.some((view) => view.target === c.index));
+    const others = data.classes.filter((c) => !asked.includes(c));
+    const spare = MOST_CLASSES - asked.length;
+    const listed = data.classes.filter((c) => asked.includes(c) || others.indexOf(c) < spare);
+    const settings = { together: false, smooth: true, opacity: 80, pieces: false };
+    const target = asked.length ? asked[0].index : null;
+    const state = { method: methods[0], target, ...settings, hover: null, chosen: null };
+    let [units, panels, built] = [[], [], ""];
+
+    const find = (method, target) =>
+      views.find((v) => v.method === method && (v.target === target || v.target === null));
+    const sameForAll = (method) => find(method, null) !== undefined;
+    const classOf = (view) => asked.findIndex((c) => c.index === view.target);
+    const amount = (c) => (c.probability === null ? number(c.logit) : percent(c.probability));
+
+    function unitName(index) {
+      if (!isImage) return quote(units[index].map((i) => data.pieces[i].text).join(""));
+      const columns = data.image.grid[1];
+      return `row ${Math.floor(index / columns) + 1}, column ${(index % columns) + 1}`;
+    }
+
+    function set(changes) {
+      Object.assign(state, changes);
+      if (!find(state.method, state.target)) {
+        if ("target" in changes) state.method = views.find((v) => v.target === state.target).method;
+        else state.target = views.find((v) => v.method === state.method).target;
+      }
+      update();
+    }
+
+    // Controls are built once, so that the keyboard's focus stays where it is.
+    const refreshers = [];
+
+    function toggle(attributes, isOn, change, ...children) {
+      const node = button(attributes, () => set(change()), ...children);
+      refreshers.push(() => node.setAttribute("aria-pressed", String(isOn())));
+      return node;
+    }
+
+    function either(label, key, names, also = {}) {
+      const halves = Object.entries(names).map(([name, value]) => {
+        const change = () => ({ [key]: value, ...also });
+        return toggle({ class: "why-half" }, () => state[key] === value, change, name);
+      });
+      return el("div", { class: "why-either", role: "group", "aria-label": label }, ...halves);
+    }
+
+    function classRow(c) {
+      const fill = el("span", { class: "why-fill" });
+      fill.style.width = `${100 * (c.probability || 0)}%`;
+      const parts = [
+        el("span", { class: "why-name", title: c.label }, c.label),
+        el("span", { class: "why-amount" }, amount(c)),
+        c.probability === null ? null : el("span", { class: "why-bar" }, fill),
+      ];
+      const rank = asked.indexOf(c);
+      if (rank < 0) return el("div", { class: "why-class why-class-plain" }, ...parts);
+      if (!isImage) fill.style.backgroundColor = `var(--why-hue-${rank % HUES})`;
+      const isOn = () => state.together || state.target === c.index;
+      const change = () => ({ target: c.index, together: false });
+      return toggle({ class: "why-class", "data-class": c.index }, isOn, change, ...parts);
+    }
+
+    function methodRow(method) {
+      const parts = [el("span", { class: "why-name" }, method)];
+      const mark = el("span", { class: "why-amount" }, "same for every class");
+      if (sameForAll(method)) parts.push(mark);
+      const isOn = () => state.method === method;
+      return toggle({ class: "why-method", "data-method": method }, isOn, () => ({ method }), ...parts);
+    }
+
+    function group(title, className, rows) {
+      if (!rows.length) return null;
+      const heading = el("h2", { class: "why-heading" }, title);
+      const attributes = { class: "why-group", role: "group", "aria-label": title };
+      return el("section", attributes, heading, el("div", { class: className }, ...rows));
+    }
+
+    function opacitySlider() {
+      const slider = el("input", { type: "range", min: 0, max: 100, value: state.opacity });
+      slider.addEventListener("input", () => set({ opacity: Number(slider.value) }));
+      return el("label", { class: "why-slider" }, "Opacity", slider);
+    }
+
+    const method = el("span", { class: "why-code" });
+    const facts = [el("span", {}, data.model), method, el("span", {}, `preset ${data.preset}`)];
+    const question = el("p", { class: "why-question", "aria-live": "polite" });
+    const back = button({ class: "why-back" }, leaveRow, "Back to the class", el("kbd", {}, "Esc"));
+    const banner = el("div", { class: "why-banner" }, question, back);
+    const flip = () => ({ together: !state.together });
+    const pair = toggle({ class: "why-toggle" }, () => state.together, flip, "Side by side");
+    const tools = [
+      isImage
+        ? either("Heat map", "smooth", { Smooth: true, Patches: false })
+        : either("Text", "pieces", { Words: false, Pieces: true }, { hover: null, chosen: null }),
+      asked.length > 1 ? pair : null,
+      isImage ? opacitySlider() : null,
+    ];
+    const titles = { multi_label_classification: "Classes, each on its own", regression: "Output" };
+    const rail = [
+      group(titles[data.problem] || "Classes", "why-classes", listed.map(classRow)),
+      group("Method", "why-methods", methods.map(methodRow)),
+      group("Notes", "why-notes", data.notes.map((note) => el("p", {}, note))),
+    ];
+    const stages = el("div", { class: "why-stages" });
+    const viewer = el("div", { class: `why-viewer why-kind-${isImage ? "image" : "text"}` },
+      el("header", { class: "why-header" },
+        el("h1", { class: "why-title" }, data.title),
+        el("p", { class: "why-meta" }, ...facts)),
+      el("div", { class: "why-body" },
+        el("div", { class: "why-rail" }, ...rail),
+        el("div", { class: "why-main" }, banner, el("div", { class: "why-tools" }, ...tools), stages)));
+
+    function makeUnits() {
+      if (isImage) return views[0].scores.map((_, i) => [i]);
+      if (state.pieces) return data.pieces.map((_, i) => [i]);
+      const words = new Map();
+      data.pieces.forEach((piece, i) => {
+        if (piece.content) words.set(piece.word, [...(words.get(piece.word) || []), i]);
+      });
+      return [...words.values()];
+    }
+
+    function makePanel() {
+      const surface = isImage ? imageSurface(data.image, data.title) : textSurface(data.pieces, units);
+      const node = surface.node;
+      node.tabIndex = 0;
+      node.setAttribute("role", isImage ? "application" : "group");
+      node.setAttribute("aria-label", "Arrow keys point, Enter shows what a token gathered");
+      node.addEventListener("pointermove", (event) => point(surface.at(event)));
+      node.addEventListener("pointerleave", () => point(null));
+      node.addEventListener("click", (event) => choose(surface.at(event)));
+      node.addEventListener("keydown", (event) => press(event, surface.stride));
+      const swatch = el("span", { class: "why-swatch" });
+      const [name, low, high] = [0, 1, 2].map(() => el("span", {}));
+      const ramp = el("span", { class: "why-ramp" });
+      const read = el("output", { class: "why-read" });
+      const caption = el("figcaption", { class: "why-caption" }, isImage ? null : swatch, name);
+      const legend = el("div", { class: "why-legend" }, low, ramp, high);
+      const foot = el("div", { class: "why-foot" }, read, legend);
+      const figure = el("figure", { class: "why-panel" }, caption, node, foot);
+      return { surface, figure, caption, swatch, name, read, ramp, low, high, values: [] };
+    }
+
+    function point(index) {
+      if (index === state.hover) return;
+      state.hover = index;
+      panels.forEach(showPointed);
+    }
+
+    function choose(index) {
+      if (index !== null) set({ hover: index, chosen: index === state.chosen ? null : index });
+    }
+
+    function leaveRow() {
+      set({ chosen: null });
+      panels[0].surface.node.focus({ preventScroll: true });
+    }
+
+    function press(event, stride) {
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -stride, ArrowDown: stride }[event.key];
+      const next = state.hover === null ? 0 : state.hover + step;
+      if (step && next >= 0 && next < units.length) point(next);
+      else if (event.key === "Enter" || event.key === " ") choose(state.hover);
+      else if (!step) return;
+      event.preventDefault();
+    }
+
+    function showPointed(panel) {
+      panel.surface.mark(state);
+      panel.read.classList.toggle("why-hint", state.hover === null);
+      if (state.hover === null) {
+        const unit = isImage ? "patch" : state.pieces ? "piece" : "word";
+        panel.read.textContent = `Point at a ${unit} for its score`;
+        return;
+      }
+      const value = panel.values[state.hover];
+      const known = panel.values.filter((other) => other !== null);
+      const total = known.reduce((sum, other) => sum + Math.abs(other), 0) || 1;
+      const rank = `${ordinal(1 + known.filter((other) => other > value).length)} of ${known.length}`;
+      const facts = [number(value), percent(value / total), rank].join(" \u00b7 ");
+      const name = el("b", {}, unitName(state.hover));
+      panel.read.replaceChildren(name, " ", value === null ? "the token itself" : facts);
+    }
+
+    function paint(panel, view) {
+      const styles = getComputedStyle(viewer);
+      const rank = classOf(view);
+      const hue = fromHex(styles.getPropertyValue(`--why-hue-${rank < 0 ? "none" : rank % HUES}`));
+      const surface = fromHex(styles.getPropertyValue("--why-surface"));
+      panel.values = unitValues(view, units, state.chosen);
+      const known = panel.values.filter((value) => value !== null);
+      const largest = Math.max(0, largestOf(isImage ? known.map(Math.abs) : known));
+      const negative = known.some((value) => value < 0);
+      const signed = isImage && negative;
+      const shares = panel.values.map((value) => value / (largest || 1));
+      panel.surface.paint({ shares, label: question.textContent, hue, surface, state });
+      const stops = Array.from({ length: 17 }, (_, i) => (signed ? i / 8 - 1 : i / 16));
+      const colours = stops.map((t) => css(isImage ? heat(t) : mix(surface, hue, t)));
+      panel.ramp.style.backgroundImage = `linear-gradient(to right, ${colours.join(", ")})`;
+      panel.low.textContent = signed ? number(-largest) : negative ? "dotted: against \u00b7 0" : "0";
+      panel.high.textContent = signed ? number(largest) : `max ${number(largest)}`;
+      panel.swatch.style.backgroundColor = css(hue);
+      panel.name.textContent =
+        rank < 0 ? "Every class" : `${asked[rank].label} \u00b7 ${amount(asked[rank])}`;
+      panel.caption.hidden = !state.together;
+    }
+
+    function asking(shown) {
+      if (state.chosen !== null) {
+        const token = (isImage ? "the patch in " : "") + unitName(state.chosen);
+        return shown.every((view) => view.rows)
+          ? `What ${token} gathered from the others`
+          : `${state.method} has no row for a single token: this is still the class`;
+      }
+      if (sameForAll(state.method)) return "Where it looked, whatever the class";
+      const whys = shown.map((view) => `why ${quote(asked[classOf(view)].label)}`).join(", ");
+      return `W${whys.slice(1)}?`;
+    }
+
+    function update() {
+      const targets = state.together ? asked.map((c) => c.index) : [state.target];
+      const found = targets.map((target) => find(state.method, target)).filter((view) => view);
+      const shown = [...new Set(found)];
+      if (built !== `${shown.length} ${state.pieces}`) {
+        built = `${shown.length} ${state.pieces}`;
+        units = makeUnits();
+        panels = shown.map(makePanel);
+        stages.replaceChildren(...panels.map((panel) => panel.figure));
+        stages.classList.toggle("why-stages-many", shown.length > 1);
+        viewer.classList.toggle("why-pieces", state.pieces);
+      }
+      refreshers.forEach((refresh) => refresh());
+      method.textContent = state.method;
+      question.textContent = asking(shown);
+      banner.classList.toggle("why-banner-row", state.chosen !== null);
+      back.hidden = state.chosen === null;
+      panels.forEach((panel, i) => paint(panel, shown[i]));
+      panels.forEach(showPointed);
+    }
+
+    const ending = new AbortController();
+    const onKey = (event) => event.key === "Escape" && state.chosen !== null && leaveRow();
+    document.addEventListener("keydown", onKey, ending);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update, ending);
+    root.replaceChildren(viewer);
+    set({});
+    return () => {
+      ending.abort();
+      viewer.remove();
+    };
+  }
+
+  globalThis.whyformerViewer = whyformerViewer;
+})();

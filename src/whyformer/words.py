@@ -1,0 +1,90 @@
+"""From a tokenizer's pieces back to the words that a person wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+#: what tokenizers put before a piece that starts or continues a word
+MARKS = ("##", "Ġ", "▁")
+#: what stands between the two texts of a pair
+BETWEEN_TEXTS = "\n\n"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A token of a text: how it was written, what stood before it, and the word it belongs to.
+
+    Special tokens belong to no word.
+    """
+
+    text: str
+    gap: str
+    word: int | None
+
+
+@dataclass(frozen=True)
+class Word:
+    """Neighbouring pieces that make up a word; ``pieces`` are their places in the sequence."""
+
+    text: str
+    gap: str
+    pieces: tuple[int, ...]
+
+
+def pieces_of(
+    encoding: Any, batch: int, texts: Sequence[str | tuple[str, str]] | None = None
+) -> list[list[Piece]] | None:
+    """Every sample's pieces, where a fast tokenizer encoded it.
+
+    With the ``texts`` the pieces are written as they stand there; without, as in the vocabulary.
+    """
+    encodings = getattr(encoding, "encodings", None)
+    if not encodings:
+        return None
+    return [list(_pieces(encodings[i], texts[i] if texts else None)) for i in range(batch)]
+
+
+def _pieces(encoding: Any, text: str | tuple[str, str] | None) -> Iterator[Piece]:
+    parts = (text,) if isinstance(text, str) else text
+    word, previous, end = -1, (None, None), 0
+    for token, inside, part, (start, stop) in zip(
+        encoding.tokens, encoding.word_ids, encoding.sequence_ids, encoding.offsets, strict=True
+    ):
+        if inside is None or part is None:
+            yield Piece(token, " ", None)
+            continue
+        fresh = (part, inside) != previous
+        word += fresh
+        if parts is None:
+            yield Piece(_unmarked(token), " " if fresh else "", word)
+        else:
+            if part != previous[0]:
+                end = 0
+            gap = parts[part][end:start]
+            if part != previous[0] and previous[0] is not None:
+                gap = BETWEEN_TEXTS + gap
+            yield Piece(parts[part][max(start, end) : stop], gap, word)
+            end = max(end, stop)
+        previous = (part, inside)
+
+
+def _unmarked(token: str) -> str:
+    for mark in MARKS:
+        token = token.removeprefix(mark)
+    return token
+
+
+def words_of(pieces: Sequence[Piece]) -> list[Word]:
+    """Neighbouring pieces of one word put together; special tokens are left out."""
+    numbered: Iterable[tuple[int, Piece]] = enumerate(pieces)
+    words = []
+    for word, group in groupby(numbered, key=lambda item: item[1].word):
+        if word is None:
+            continue
+        places, members = zip(*group, strict=True)
+        text = members[0].text + "".join(piece.gap + piece.text for piece in members[1:])
+        words.append(Word(text, members[0].gap, places))
+    return words
