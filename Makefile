@@ -1,15 +1,16 @@
-# make demo    explain an image, offline        make test    lint, types, all tests
+# make demo    a first look, offline            make test    lint, types, all tests
 # make bench   what an explanation costs        make unit    the quick tests alone
+# make points  the pointing game                make images  the README's pictures
 
 PYTHON ?= python3
 MAIN   := .venv/main
 VISION := .venv/vision
 PIP    := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test unit lint types test-main test-vision bench format clean
+.PHONY: demo test unit lint types test-main test-vision bench points images format clean
 
 demo: $(MAIN)/ready
-	$(MAIN)/bin/python examples/first_look.py
+	$(MAIN)/bin/whyformer demo
 
 test: lint types test-main test-vision
 
@@ -31,6 +32,12 @@ unit: $(MAIN)/ready
 
 bench: $(MAIN)/ready
 	$(MAIN)/bin/python benchmarks/cost.py
+
+points: $(MAIN)/ready
+	$(MAIN)/bin/python benchmarks/pointing.py
+
+images: $(MAIN)/ready
+	$(MAIN)/bin/python docs/images.py
 
 format: $(MAIN)/ready
 	$(MAIN)/bin/ruff check --fix .

@@ -22,15 +22,6 @@ def run(folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def test_first_look(tmp_path: Path) -> None:
-    from PIL import Image
-
-    said = run(tmp_path, "first_look.py")
-    assert "random weights" in said
-    assert "transformer_attribution" in said
-    assert Image.open(tmp_path / "demo" / "first_look.png").size == (1152, 384)
-
-
 @pytest.mark.slow
 def test_two_classes(tmp_path: Path) -> None:
     from PIL import Image
@@ -39,4 +30,6 @@ def test_two_classes(tmp_path: Path) -> None:
     photos = sorted(shared("data", "pets_segmentation", "images").glob("*.jpg"))[:2]
     out = tmp_path / "two.png"
     run(tmp_path, "two_classes.py", str(model), *map(str, photos), str(out))
-    assert Image.open(out).size == (936, 524)
+    width, height = Image.open(out).size
+    assert width > 4 * 224
+    assert height > 2 * 224

@@ -70,6 +70,7 @@ def image_document() -> Document:
             "height": 96,
             "grid": [SIDE, SIDE],
         },
+        "heat": ["#180a3a", "#e25852", "#fdf1af"],
         "views": [
             view("transformer_attribution", 3, peak(7)),
             view("transformer_attribution", 8, peak(28)),

@@ -69,6 +69,8 @@ def keep(model: Any, processor: Any, card: str, folder: Path) -> None:
         model.half().save_pretrained(fresh)
         processor.save_pretrained(fresh)
         (fresh / "README.md").write_text(card)
+        for file in fresh.iterdir():
+            file.chmod(0o644)
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(fresh, folder)
     size = sum(file.stat().st_size for file in folder.iterdir())

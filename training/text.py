@@ -64,8 +64,14 @@ def make_model(
     return BertForSequenceClassification(config)
 
 
-def pretrain(model: BertForSequenceClassification, tokenizer: BertTokenizerFast,
-             texts: Sequence[str], steps: int, batch: int, rate: float) -> list[float]:  # fmt: skip
+def pretrain(
+    model: BertForSequenceClassification,
+    tokenizer: BertTokenizerFast,
+    texts: Sequence[str],
+    steps: int,
+    batch: int,
+    rate: float,
+) -> list[float]:
     """Fill in masked pieces (Devlin et al. 2019); the output shares the embedding's weights."""
     running = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
     stream = torch.tensor([piece for text in running for piece in [*text, tokenizer.sep_token_id]])
@@ -97,8 +103,16 @@ def pretrain(model: BertForSequenceClassification, tokenizer: BertTokenizerFast,
     return fit(nn.ModuleList([model, head]), batches(), steps, loss_of, rate=rate, decay=0.01)
 
 
-def finetune(model: BertForSequenceClassification, tokenizer: BertTokenizerFast, short: Labelled,
-             reviews: Labelled, epochs: int, batch: int, rate: float, seed: int) -> list[float]:  # fmt: skip
+def finetune(
+    model: BertForSequenceClassification,
+    tokenizer: BertTokenizerFast,
+    short: Labelled,
+    reviews: Labelled,
+    epochs: int,
+    batch: int,
+    rate: float,
+    seed: int,
+) -> list[float]:
     """Sentences and passages, and one stretch of every review an epoch; pieces drop out."""
     chance = random.Random(seed)
     encoded = [(tokenizer(text)["input_ids"][:LONGEST], label) for text, label in short]

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 import whyformer.cli.comparing as comparing
 import whyformer.cli.explaining as explaining
 import whyformer.cli.listing as listing
+import whyformer.cli.touring as touring
 from whyformer import __version__
 from whyformer.errors import WhyformerError
 
 EPILOG = """examples:
-  whyformer explain scene.png                       the embedded image model, to the terminal
+  whyformer demo                                     a first look: writes pictures and pages
+  whyformer explain scene.png                        the embedded image model, to the terminal
   whyformer explain "a joyless film" --out why.html
   whyformer explain photo.jpg --model google/vit-base-patch16-224 --target "tabby" -o why.png
   whyformer compare photo.jpg --model ./my-model --target cat --target dog -o figure.png
@@ -47,6 +49,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"whyformer {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (explaining, comparing, listing):
+    for command in (touring, explaining, comparing, listing):
         command.add_to(commands)
     return parser

@@ -15,7 +15,7 @@ from PIL import Image
 
 from whyformer import __version__
 from whyformer.methods import methods
-from whyformer.render.colour import HEAT, INKS, PLAIN, hexadecimal, scale
+from whyformer.render.colour import hexadecimal, scale
 from whyformer.render.image import enlarged
 from whyformer.render.sheet import ClassScore, Sheet, View
 
@@ -47,13 +47,9 @@ def document(sheet: Sheet, *, for_page: bool = False) -> dict[str, Any]:
             {"text": p.text, "gap": p.gap, "word": p.word, "content": p.word is not None}
             for p in sheet.pieces or []
         ]
-    if for_page:
-        data["colours"] = {
-            "heat": _stops(scale(HEAT)),
-            "inks": [_stops(scale(stops)) for stops in INKS],
-            "plain": _stops(scale(PLAIN)),
-        }
-    elif sheet.kind == "text":
+    if for_page and sheet.kind == "image":
+        data["heat"] = _stops(scale())
+    if not for_page and sheet.kind == "text":
         for entry, view in zip(data["views"], sheet.views, strict=True):
             entry["words"] = [
                 {"text": word.text, "score": max(float(view.scores[i]) for i in word.pieces)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from PIL import Image, ImageDraw
 
 from whyformer.render.drawing import QUIET, paper, write
@@ -99,7 +98,6 @@ def _bar(
     shown = [view for _, _, view in row if view is not None]
     low, high = "least", "most"
     if len(shown) == 1:
-        values = np.maximum(shown[0].scores, 0)
-        low, high = f"{values.min():.1e}", f"{np.quantile(values, 0.99):.1e}"
+        low, high = (f"{end:.1e}" for end in shown[0].span)
     write(pen, (x + BAR + 5, y), high, 11, fill=QUIET)
     write(pen, (x + BAR + 5, y + height), low, 11, fill=QUIET, anchor="ls")

@@ -57,11 +57,21 @@ class View:
     @property
     def strength(self) -> np.ndarray:
         """From 0 to 1, for colours: negative relevance is nothing, the top percent is all."""
+        low, high = self.span
+        values = (
+            (np.maximum(self.scores, 0) - low) / (high - low) if high > low else self.scores * 0
+        )
+        return values.clip(0, 1)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The scores that the colours span: of an image, from its least to its top percent."""
         values = np.maximum(self.scores, 0)
-        low = float(values.min()) if values.ndim == 2 else 0.0
-        high = float(np.quantile(values, 0.99)) if values.ndim == 2 else float(values.max())
-        high = high if high > low else float(values.max())
-        return ((values - low) / (high - low)).clip(0, 1) if high > low else np.zeros(values.shape)
+        most = float(values.max())
+        if values.ndim == 1:
+            return 0.0, most
+        low, high = float(values.min()), float(np.quantile(values, 0.99, method="higher"))
+        return low, high if high > low else most
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@
   const MOST_CLASSES = 8;
   const HUES = 3;
   const fromHex = (text) => [1, 3, 5].map((i) => parseInt(text.trim().slice(i, i + 2), 16));
-  const HEAT = ["#180a3a", "#5b146e", "#a42a73", "#e25852", "#fa9c3e", "#fdf1af"].map(fromHex);
   const AGAINST = fromHex("#348ad6");
 
   function el(tag, attributes, ...children) {
@@ -49,14 +48,17 @@
 
   // --- colour ------------------------------------------------------------------------------
 
-  /** Red, green, blue and alpha of a share of the maximum, -1 to 1. */
-  function heat(t) {
-    if (t < 0) return [...AGAINST, 255 * (-t) ** 0.7];
-    const i = Math.min(Math.floor(t * (HEAT.length - 1)), HEAT.length - 2);
-    return [...mix(HEAT[i], HEAT[i + 1], t * (HEAT.length - 1) - i), 255 * t ** 0.55];
+  /** Red, green, blue and alpha of shares of the maximum: entry 0 is -1, entry 510 is 1. */
+  function makePalette(stops) {
+    return Array.from({ length: 511 }, (_, k) => {
+      const t = k / 255 - 1;
+      if (t < 0) return [...AGAINST, 255 * (-t) ** 0.7];
+      const i = Math.min(Math.floor(t * (stops.length - 1)), stops.length - 2);
+      return [...mix(stops[i], stops[i + 1], t * (stops.length - 1) - i), 255 * t ** 0.7];
+    });
   }
 
-  const PALETTE = Array.from({ length: 511 }, (_, k) => heat(k / 255 - 1));
+  const shade = (palette, t) => palette[Math.round(255 * (1 + t))];
 
   function css([r, g, b, alpha = 255]) {
     return `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)} / ${(alpha / 255).toFixed(3)})`;
@@ -90,6 +92,14 @@
     return values;
   }
 
+  /** What an image's colours span, as in the pictures: least to most, the top percent alike. */
+  function range(values, negative) {
+    const sorted = values.map((value) => (negative ? Math.abs(value) : value)).sort((a, b) => a - b);
+    const least = negative ? 0 : sorted[0];
+    const most = sorted[Math.ceil(0.99 * (sorted.length - 1))];
+    return [least, most > least ? most : sorted[sorted.length - 1]];
+  }
+
   // --- surfaces: what is coloured and pointed at ---------------------------------------------
 
   /** For each of count * zoom places along an axis: two neighbours, the weight of the second. */
@@ -101,7 +111,7 @@
     });
   }
 
-  function drawHeat(canvas, shares, rows, columns, zoom) {
+  function drawHeat(canvas, shares, rows, columns, zoom, palette) {
     canvas.width = columns * zoom;
     canvas.height = rows * zoom;
     const context = canvas.getContext("2d");
@@ -112,14 +122,14 @@
       for (const [left, right, over] of across) {
         const upper = lerp(shares[above * columns + left], shares[above * columns + right], over);
         const lower = lerp(shares[below * columns + left], shares[below * columns + right], over);
-        pixels.data.set(PALETTE[Math.round(255 * (1 + lerp(upper, lower, down)))], offset);
+        pixels.data.set(shade(palette, lerp(upper, lower, down)), offset);
         offset += 4;
       }
     }
     context.putImageData(pixels, 0, 0);
   }
 
-  function imageSurface(image, title) {
+  function imageSurface(image, title, palette) {
     const [rows, columns] = image.grid;
     const canvas = el("canvas", { class: "why-heat", role: "img" });
     const hover = el("div", { class: "why-cell why-cell-hover" });
@@ -138,7 +148,7 @@
 
     function paint({ shares, label, state }) {
       const zoom = state.smooth ? Math.max(1, Math.round(240 / Math.max(rows, columns))) : 1;
-      drawHeat(canvas, shares, rows, columns, zoom);
+      drawHeat(canvas, shares, rows, columns, zoom, palette);
       canvas.classList.toggle("why-crisp", !state.smooth);
       canvas.style.opacity = state.opacity / 100;
       canvas.setAttribute("aria-label", `Heat map: ${label}`);
@@ -190,6 +200,7 @@
 
   function whyformerViewer(root, data) {
     const isImage = data.kind === "image";
+    const palette = isImage ? makePalette(data.heat.map(fromHex)) : null;
     const views = data.views;
     const methods = [...new Set(views.map((view) => view.method))];
     const asked = data.classes.filter((c) => views.some((view) => view.target === c.index));
@@ -316,7 +327,9 @@
     }
 
     function makePanel() {
-      const surface = isImage ? imageSurface(data.image, data.title) : textSurface(data.pieces, units);
+      const surface = isImage
+        ? imageSurface(data.image, data.title, palette)
+        : textSurface(data.pieces, units);
       const node = surface.node;
       node.tabIndex = 0;
       node.setAttribute("role", isImage ? "application" : "group");
@@ -384,15 +397,18 @@
       const surface = fromHex(styles.getPropertyValue("--why-surface"));
       panel.values = unitValues(view, units, state.chosen);
       const known = panel.values.filter((value) => value !== null);
-      const largest = Math.max(0, largestOf(isImage ? known.map(Math.abs) : known));
       const negative = known.some((value) => value < 0);
       const signed = isImage && negative;
-      const shares = panel.values.map((value) => value / (largest || 1));
+      const [least, largest] = isImage ? range(known, negative) : [0, Math.max(0, largestOf(known))];
+      const share = (value) => clamp((value - least) / (largest - least || 1), -1, 1);
+      const shares = panel.values.map((value) => (value === null ? 0 : share(value)));
       panel.surface.paint({ shares, label: question.textContent, hue, surface, state });
       const stops = Array.from({ length: 17 }, (_, i) => (signed ? i / 8 - 1 : i / 16));
-      const colours = stops.map((t) => css(isImage ? heat(t) : mix(surface, hue, t)));
+      const colours = stops.map((t) => css(isImage ? shade(palette, t) : mix(surface, hue, t)));
       panel.ramp.style.backgroundImage = `linear-gradient(to right, ${colours.join(", ")})`;
-      panel.low.textContent = signed ? number(-largest) : negative ? "dotted: against \u00b7 0" : "0";
+      panel.low.textContent = signed
+        ? number(-largest)
+        : negative ? "dotted: against \u00b7 0" : number(least);
       panel.high.textContent = signed ? number(largest) : `max ${number(largest)}`;
       panel.swatch.style.backgroundColor = css(hue);
       panel.name.textContent =
