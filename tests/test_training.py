@@ -66,8 +66,9 @@ def test_a_tiny_text_model_learns(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_shipped_vision_model_reads_unseen_digits() -> None:
-    import vision
     from transformers import ViTForImageClassification
+
+    import vision
 
     torch.set_num_threads(1)
     model = ViTForImageClassification.from_pretrained(DEMO / "image", dtype=torch.float32).eval()
@@ -77,8 +78,9 @@ def test_the_shipped_vision_model_reads_unseen_digits() -> None:
 
 
 def test_the_shipped_text_model_tells_sentiment() -> None:
-    import text
     from transformers import AutoTokenizer, BertForSequenceClassification
+
+    import text
 
     dev = text.read_tsv(shared("data", "sst2", "dev.tsv"))
     model = BertForSequenceClassification.from_pretrained(DEMO / "text", dtype=torch.float32)

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from loop import PACKAGE, fit, keep
 from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+from loop import PACKAGE, fit, keep
 
 LABELS = ["negative", "positive"]
 LONGEST = 256

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from loop import PACKAGE, fit, keep
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessorPil
 
+from loop import PACKAGE, fit, keep
 from whyformer.demo.scenes import SIDE, draw_scene
 
 PATCH, CLASSES = 8, 10

@@ -1,0 +1,175 @@
+"""Digit scenes: real handwritten digits on cluttered ground, with the exact mask of each.
+
+>>> scene = draw_scene(seed=7, count=2)
+>>> scene.image, scene.labels, scene.masks.shape
+(<PIL.Image.Image image mode=RGB size=96x96>, (3, 8), (2, 96, 96))
+
+A scene is a pure function of its arguments. The digits of ``split="test"`` appear in no training
+scene.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SIDE = 96
+#: a digit's height in pixels
+SMALLEST, LARGEST = 36, 56
+#: how far a digit's brightness stays from the ground around it, at least
+CONTRAST = 90
+#: every fifth digit is kept from training
+HELD_OUT = 5
+#: enlarged digits have this many pixels a side before they are turned and placed
+MASTER = 64
+
+Y, X = np.mgrid[:SIDE, :SIDE].astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An image, the digits in it, and the pixels of each: (digits, height, width)."""
+
+    image: Image.Image
+    labels: tuple[int, ...]
+    masks: np.ndarray
+
+
+def draw_scene(
+    seed: int | Sequence[int], count: int = 1, split: str = "test", labels: Sequence[int] = ()
+) -> Scene:
+    """A scene of ``count`` different digits, or of the given ``labels``."""
+    rng = np.random.default_rng(seed)
+    chosen = tuple(labels) or tuple(int(i) for i in rng.permutation(10)[:count])
+    ground = draw_ground(rng)
+    masks: list[np.ndarray] = []
+    for label in chosen:
+        ink = place_digit(rng, pick_digit(rng, label, split), masks, crowded=len(chosen) > 1)
+        colour = contrasting_colour(rng, ground, ink)
+        ground = ground * (1 - ink[..., None]) + colour * ink[..., None]
+        masks.append(ink > 0.5)
+    grain = rng.standard_normal((SIDE, SIDE, 1), np.float32)
+    noisy = ground + grain * np.float32(rng.uniform(0, 7))
+    image = Image.fromarray(noisy.clip(0, 255).astype(np.uint8))
+    return Scene(image, chosen, np.stack(masks))
+
+
+def draw_ground(rng: np.random.Generator) -> np.ndarray:
+    """A tinted ground with light and shade, grain and stripes, and strokes lying about."""
+    shade = sum(noise(rng, cells, rng.uniform(6, 26)) for cells in (6, 12, 24))
+    if rng.random() < 0.5:
+        angle, pitch = rng.uniform(0, np.pi), rng.uniform(6, 24)
+        across = X * np.float32(np.cos(angle)) + Y * np.float32(np.sin(angle))
+        shade = shade + np.sin(across * np.float32(2 * np.pi / pitch)) * rng.uniform(5, 20)
+    base = rng.uniform(60, 195) + rng.uniform(-35, 35, 3)
+    tints = [noise(rng, 3, 22) + tint for tint in base]
+    picture = Image.merge("RGB", [to_grey(tint + shade) for tint in tints])
+    pen = ImageDraw.Draw(picture)
+    for _ in range(rng.integers(4, 12)):
+        draw_clutter(rng, pen)
+    return np.asarray(picture).astype(np.float32)
+
+
+def noise(rng: np.random.Generator, cells: int, strength: float) -> np.ndarray:
+    """Smooth noise around zero, with features a ``cells``-th of the scene wide."""
+    small = to_grey(rng.normal(128, strength, (cells, cells)))
+    large = small.resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+    return np.asarray(large).astype(np.float32) - 128
+
+
+def to_grey(values: np.ndarray) -> Image.Image:
+    return Image.fromarray(values.clip(0, 255).astype(np.uint8))
+
+
+def draw_clutter(rng: np.random.Generator, pen: ImageDraw.ImageDraw) -> None:
+    """One stroke, arc or shape: things that are no digit."""
+    x, y = rng.uniform(-8, SIDE + 8, 2)
+    width, height = rng.uniform(4, 30, 2)
+    colour = tuple(int(c) for c in rng.uniform(40, 215) + rng.uniform(-35, 35, 3))
+    box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+    kind = rng.integers(4)
+    if kind == 0:
+        turn = rng.uniform(0, 2 * np.pi)
+        end = (x + width * np.cos(turn), y + width * np.sin(turn))
+        pen.line((x, y, *end), fill=colour, width=int(rng.integers(1, 5)))
+    elif kind == 1:
+        start = rng.uniform(0, 360)
+        extent = rng.uniform(40, 160)
+        pen.arc(box, start, start + extent, fill=colour, width=int(rng.integers(1, 5)))
+    elif kind == 2:
+        pen.ellipse(box, fill=colour)
+    else:
+        corners = rng.uniform(-1, 1, (int(rng.integers(3, 5)), 2)) * (width, height) / 2 + (x, y)
+        pen.polygon([tuple(corner) for corner in corners], fill=colour)
+
+
+@cache
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """1797 handwritten digits, 8x8, 0 to 16, and what they are."""
+    with np.load(str(files("whyformer.demo") / "digits.npz")) as stored:
+        return stored["images"], stored["labels"]
+
+
+@cache
+def digit_indices(label: int, split: str) -> np.ndarray:
+    held_out = np.arange(len(digits()[1])) % HELD_OUT == 0
+    return np.flatnonzero((digits()[1] == label) & (held_out == (split == "test")))
+
+
+@cache
+def enlarged(index: int) -> np.ndarray:
+    """One digit smoothly enlarged: ink from 0 to 1."""
+    small = Image.fromarray((digits()[0][index] * (255 / 16)).astype(np.uint8))
+    framed = Image.new("L", (10, 10))
+    framed.paste(small, (1, 1))
+    large = np.asarray(framed.resize((MASTER, MASTER), Image.Resampling.BICUBIC)) / 255
+    return ((large - 0.4) / 0.25).clip(0, 1)
+
+
+def pick_digit(rng: np.random.Generator, label: int, split: str) -> np.ndarray:
+    return enlarged(int(rng.choice(digit_indices(label, split))))
+
+
+def place_digit(
+    rng: np.random.Generator, digit: np.ndarray, taken: list[np.ndarray], crowded: bool
+) -> np.ndarray:
+    """The digit turned, sized and put where no other digit lies: ink over the whole scene."""
+    best: np.ndarray = np.zeros((SIDE, SIDE), np.float32)
+    least = np.inf
+    stamp = Image.fromarray((digit * 255).astype(np.uint8))
+    for _ in range(40):
+        high = round(rng.uniform(SMALLEST, (SMALLEST + LARGEST) / 2 if crowded else LARGEST))
+        wide = round(high * rng.uniform(0.8, 1.15))
+        turned = stamp.rotate(rng.uniform(-15, 15), Image.Resampling.BICUBIC)
+        turned = turned.resize((wide, high), Image.Resampling.BICUBIC)
+        left, top = rng.integers(0, SIDE - wide + 1), rng.integers(0, SIDE - high + 1)
+        layer = Image.new("L", (SIDE, SIDE))
+        layer.paste(turned, (int(left), int(top)))
+        ink = np.asarray(layer).astype(np.float32) / 255
+        overlap = sum(float((ink * mask).sum()) for mask in taken)
+        if overlap < least:
+            best, least = ink, overlap
+        if least == 0:
+            break
+    return best
+
+
+def contrasting_colour(
+    rng: np.random.Generator, ground: np.ndarray, ink: np.ndarray
+) -> np.ndarray:
+    """Brighter or darker than the ground that the digit lies on, with a tint of its own."""
+    around = float(ground[ink > 0.1].mean())
+    low, high = around - CONTRAST, around + CONTRAST
+    darker = rng.uniform(min(low, 10), low) if low > 10 else None
+    brighter = rng.uniform(high, max(high, 245)) if high < 245 else None
+    options = [value for value in (darker, brighter) if value is not None]
+    value = options[int(rng.integers(len(options)))]
+    return (value + rng.uniform(-25, 25, 3)).clip(0, 255).astype(np.float32)
