@@ -1,4 +1,4 @@
-"""Digit scenes: the same for the same seed, with exact masks, and with digits kept from training."""
+"""Digit scenes: the same for the same seed, with exact masks and digits kept from training."""
 
 from __future__ import annotations
 

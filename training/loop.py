@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
+
+from whyformer.files import write_whole
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "whyformer" / "demo"
 
@@ -61,17 +60,8 @@ def fit(
     return losses
 
 
-def keep(model: Any, processor: Any, card: str, folder: Path) -> None:
-    """Write a model in half precision with its processor and its card, all or nothing."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as part:
-        fresh = Path(part) / folder.name
-        model.half().save_pretrained(fresh)
-        processor.save_pretrained(fresh)
-        (fresh / "README.md").write_text(card)
-        for file in fresh.iterdir():
-            file.chmod(0o644)
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(fresh, folder)
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    print(f"{folder.name}: {size / 1e6:.2f} MB")
+def keep(files: dict[str, bytes | str], folder: Path) -> None:
+    """Write a model's files, each whole."""
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    print(f"{folder.name}: {sum(map(len, files.values())) / 1e6:.2f} MB")

@@ -116,15 +116,19 @@ class Explanation:
 
         show(self, sample=sample)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         from whyformer.render import html_fragment, make_sheet
 
-        return html_fragment(make_sheet(self))
+        return html_fragment(make_sheet(self)) if self._drawable else None
 
-    def _repr_png_(self) -> bytes:
+    def _repr_png_(self) -> bytes | None:
         from whyformer.render import make_sheet, png
 
-        return png(make_sheet(self))
+        return png(make_sheet(self)) if self._drawable else None
+
+    @property
+    def _drawable(self) -> bool:
+        return self.grid is not None or self.pieces is not None
 
     def label(self, index: int) -> str:
         return self.labels[index] if self.labels else str(index)

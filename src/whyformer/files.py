@@ -11,7 +11,7 @@ from whyformer.errors import OutputError
 
 def write_whole(path: Path, content: bytes | str) -> None:
     """Write to a temporary neighbour, then rename: a failure leaves what was there before."""
-    data = content.encode("utf-8") if isinstance(content, str) else content
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     part: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -162,9 +162,7 @@ def place_digit(
     return best
 
 
-def contrasting_colour(
-    rng: np.random.Generator, ground: np.ndarray, ink: np.ndarray
-) -> np.ndarray:
+def contrasting_colour(rng: np.random.Generator, ground: np.ndarray, ink: np.ndarray) -> np.ndarray:
     """Brighter or darker than the ground that the digit lies on, with a tint of its own."""
     around = float(ground[ink > 0.1].mean())
     low, high = around - CONTRAST, around + CONTRAST

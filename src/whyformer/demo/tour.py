@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from whyformer.demo.scenes import draw_scene
+from whyformer.explainer import DEFAULT_METHOD
 from whyformer.files import write_whole
 from whyformer.methods import methods
 from whyformer.models.loading import load
-from whyformer.explainer import DEFAULT_METHOD
 from whyformer.render.document import png_bytes
 from whyformer.render.saving import save_sheet
 from whyformer.render.sheet import Sheet, make_sheet
@@ -47,7 +47,7 @@ def tour(folder: Path) -> None:
     print(
         f"\nTry next:\n"
         f'  whyformer explain "a joyless film" --out why.html\n'
-        f"  whyformer explain {folder / 'scene.png'} --target {digits[0]} --contour 0.5 -o why.png\n"
+        f"  whyformer explain {folder / 'scene.png'} --target {digits[0]} --contour 0.5\n"
         f"  whyformer explain photo.jpg --model google/vit-base-patch16-224\n"
         f"  whyformer --help"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.errors import ModelError, UnknownNameError, nearest
-from whyformer.models.catalogue import EMBEDDED
+from whyformer.models.catalogue import EMBEDDED, Embedded
 from whyformer.models.pipeline import Pipeline
 
 TIMM = "timm/"
@@ -36,9 +36,7 @@ def load(
             "its own"
         )
     if given in EMBEDDED:
-        from whyformer.models.hugging_face import load_directory
-
-        return load_directory(EMBEDDED[given].path, given, device, False, options)
+        return load_embedded(EMBEDDED[given], device, options)
     if given.startswith(TIMM):
         from whyformer.models.from_timm import load_timm
 
@@ -60,6 +58,24 @@ def load(
     from whyformer.models.hugging_face import load_from_hub
 
     return load_from_hub(given, device, allow_pickle, offline, options)
+
+
+def load_embedded(model: Embedded, device: str | None, options: dict[str, Any]) -> Pipeline:
+    """The image model needs no transformers, whose import would take most of the time."""
+    if model.kind == "text":
+        from whyformer.models.hugging_face import load_directory
+
+        return load_directory(model.path, model.name, device, False, options)
+    from whyformer.demo.vit import load_vit, prepare
+    from whyformer.explainer import Explainer
+    from whyformer.models.images import ImagePipeline
+
+    vit = load_vit(model.path).to(device or "cpu")
+    side = vit.config.side
+    explainer = Explainer(vit, **{"labels": vit.config.labels, **options})
+    return ImagePipeline(
+        model.name, explainer, lambda images: prepare(images, side), mean=[0.5], std=[0.5]
+    )
 
 
 def looks_like_hub_id(name: str) -> bool:

@@ -57,7 +57,7 @@ def ink(number: int) -> Stops:
 def readable_on(colour: np.ndarray) -> tuple[int, int, int]:
     """Black or white, whichever stands out more (WCAG's contrast)."""
     light = relative_luminance(colour)
-    return (255, 255, 255) if 1.05 / (light + 0.05) > (light + 0.05) / 0.05 else (17, 17, 17)
+    return (255, 255, 255) if 1.05 / (light + 0.05) > (light + 0.05) / 0.05 else (0, 0, 0)
 
 
 def relative_luminance(colour: np.ndarray) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 PAPER, INK, QUIET = (255, 255, 255), (32, 33, 36), (110, 114, 122)
 #: looked for when a text has letters that Pillow's own font lacks
-WIDER_FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "Arial Unicode.ttf", "Arial.ttf")
+WIDER_FONTS = (
+    "DejaVuSans.ttf", "NotoSans-Regular.ttf", "NotoSansCJK-Regular.ttc", "Arial Unicode.ttf",
+)  # fmt: skip
 
 
 @cache
@@ -29,12 +32,14 @@ def font(size: int, text: str = "") -> Any:
 
 def fitted(text: str, width: float, size: int) -> str:
     """The text, cut with an ellipsis where it is too wide."""
+    text = "".join(letter if letter.isprintable() else " " for letter in text)
     face = font(size, text)
     if face.getlength(text) <= width:
         return text
-    while text and face.getlength(text + "...") > width:
-        text = text[:-1]
-    return text.rstrip() + "..."
+    fitting = bisect_left(
+        range(len(text)), True, key=lambda n: face.getlength(text[: n + 1] + "...") > width
+    )
+    return text[:fitting].rstrip() + "..."
 
 
 def write(
@@ -47,7 +52,7 @@ def write(
     fill: tuple[int, int, int] = INK,
     anchor: str = "la",
 ) -> None:
-    shown = fitted(text, width, size) if width is not None else text
+    shown = text if width is None else fitted(text, width, size)
     pen.text(at, shown, fill=fill, font=font(size, shown), anchor=anchor)
 
 

@@ -9,8 +9,8 @@ from whyformer.render.colour import coloured, scale
 
 #: a picture's longer side, at least, so that a 96-pixel input is worth looking at
 LEAST_SIDE = 384
-#: how much the ground is darkened where nothing spoke for the class
-DIMMED = 0.35
+#: how much the ground is darkened and greyed where nothing spoke for the class
+DIMMED, GREYED = 0.35, 0.5
 
 
 def enlarged(image: Image.Image, least: int = LEAST_SIDE) -> Image.Image:
@@ -43,11 +43,12 @@ def overlay(
     ``contour`` draws a line around everything above that strength.
     """
     heat = stretched(strength, image.size, smooth)
-    alpha = (heat**0.8 * opacity)[..., None]
+    alpha = (heat * opacity)[..., None]
     ground = np.asarray(image.convert("RGB"), float)
     grey = ground.mean(-1, keepdims=True)
-    ground = (0.55 * ground + 0.45 * grey) * (1 - DIMMED * opacity)
-    mixed = Image.fromarray((ground * (1 - alpha) + coloured(heat) * alpha).astype(np.uint8))
+    ground = (ground + GREYED * opacity * (grey - ground)) * (1 - DIMMED * opacity)
+    blended = ground * (1 - alpha) + coloured(heat) * alpha
+    mixed = Image.fromarray(blended.round().astype(np.uint8))
     if not smooth:
         draw_grid(mixed, strength.shape)
     if contour is not None:

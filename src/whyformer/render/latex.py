@@ -9,13 +9,19 @@ ESCAPES = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
     "%": r"\%", "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "`": r"\textasciigrave{}", "'": "'", "-": "{-}",
+    "`": r"\textasciigrave{}", "'": "{'}", "-": "{-}", ",": "{,}",
 }  # fmt: skip
+
+#: letters below U+0180 that LaTeX's T1 encoding lacks
+NOT_IN_T1 = "ĦħĸĿŀŉŦŧſ"
+#: words that fit on a page beside one another; longer texts go below one another
+SHORT = 300
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
 \usepackage{textcomp}
+\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
 \usepackage{color}
 \usepackage{graphicx}
 \setlength{\fboxsep}{1.5pt}
@@ -33,9 +39,9 @@ def escape(text: str) -> str:
     for letter in text:
         if letter in ESCAPES:
             parts.append(ESCAPES[letter])
-        elif ord(letter) > 0x17F or (0x7F <= ord(letter) < 0xA1):
+        elif ord(letter) > 0x17F or letter in NOT_IN_T1:
             parts.append(rf"\letter{{{ord(letter):X}}}{{{letter}}}")
-        elif ord(letter) >= 0x20:
+        elif letter.isprintable():
             parts.append(letter)
     return "".join(parts)
 
@@ -44,14 +50,17 @@ def text_latex(sheet: Sheet, pieces: bool = False) -> str:
     """Classes next to each other, methods below one another."""
     body = []
     for views in side_by_side(sheet):
-        share = 0.97 / len(views)
         columns = [
-            f"\\begin{{minipage}}[t]{{{share:.3f}\\textwidth}}\\raggedright\n"
-            f"\\textbf{{{escape(heading(sheet, view))}}}\\par\\smallskip\n"
-            f"{_words(marked_words(sheet, view, pieces))}\n\\end{{minipage}}"
+            f"\\raggedright\n\\textbf{{{escape(heading(sheet, view))}}}\\par\\smallskip\n"
+            f"{_words(marked_words(sheet, view, pieces))}\n"
             for view in views
         ]
-        body.append("\\hfill\n".join(columns))
+        if len(views) == 1 or len(sheet.words) > SHORT:
+            body += columns
+            continue
+        share = 0.97 / len(views)
+        start = f"\\begin{{minipage}}[t]{{{share:.3f}\\textwidth}}"
+        body.append("\\hfill\n".join(f"{start}{c}\\end{{minipage}}" for c in columns))
     return _document("\n\n\\bigskip\n".join(body), sheet)
 
 
@@ -65,6 +74,8 @@ def _words(words: list[Marked]) -> str:
     for word in words:
         if "\n\n" in word.gap:
             parts.append("\n\n")
+        elif "\n" in word.gap and parts:
+            parts.append("\\newline\n")
         elif word.gap:
             parts.append("\n")
         text = escape(word.text)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from PIL import Image, ImageDraw
 
 from whyformer.render.drawing import QUIET, font, paper, write
@@ -40,22 +43,46 @@ def text_picture(sheet: Sheet, pieces: bool = False) -> Image.Image:
 
 
 def lay_out(words: list[Marked], width: float = COLUMN) -> tuple[list[Placed], int]:
-    """Each word's place on a line; lines break at gaps, where they are full or were broken."""
+    """Each word's place on a line; lines break at gaps, where they are full or were broken.
+
+    What is wider than a line breaks between its words, and a word that is wider breaks anywhere.
+    """
+    face = page_font(words)
     placed: list[Placed] = []
     x, line = 0.0, 0
     for run in runs(words):
         gap = run[0].gap
-        lengths = [font(TYPE, word.text).getlength(word.text) for word in run]
         if "\n" in gap and placed:
             x, line = 0.0, line + min(gap.count("\n"), 2)
         elif gap and x > 0:
             x += SPACE
-        if x > 0 and x + sum(lengths) > width:
+        whole = sum(face.getlength(word.text) for word in run)
+        if x > 0 and x + whole > width:
             x, line = 0.0, line + 1
-        for word, length in zip(run, lengths, strict=True):
-            placed.append((x, line, word))
+        for part in (part for word in run for part in parts_of(word, width, face)):
+            length = face.getlength(part.text)
+            if x > 0 and x + length > width:
+                x, line = 0.0, line + 1
+            placed.append((x, line, part))
             x += length
     return placed, line + 1
+
+
+def page_font(words: list[Marked]) -> Any:
+    """One face for all words, so that lines do not change theirs in the middle."""
+    return font(TYPE, "".join(word.text for word in words))
+
+
+def parts_of(word: Marked, width: float, face: Any) -> list[Marked]:
+    """The word, or the parts of it that fit on a line each."""
+    parts, rest = [], word.text
+    while face.getlength(rest) > width and len(rest) > 1:
+        fitting = max(1, int(len(rest) * width / face.getlength(rest)))
+        while fitting > 1 and face.getlength(rest[:fitting]) > width:
+            fitting -= 1
+        parts.append(replace(word, text=rest[:fitting]))
+        rest = rest[fitting:]
+    return [*parts, replace(word, text=rest)]
 
 
 def runs(words: list[Marked]) -> list[list[Marked]]:
@@ -70,11 +97,11 @@ def runs(words: list[Marked]) -> list[list[Marked]]:
 
 def _draw(pen: ImageDraw.ImageDraw, x: float, y: float, placed: list[Placed]) -> None:
     """All grounds first, so that none covers a neighbour's letters."""
+    face = page_font([word for _, _, word in placed])
     spots = [(x + left, y + LEADING * line, word) for left, line, word in placed]
     for left, top, word in spots:
         if word.shown:
-            wide = font(TYPE, word.text).getlength(word.text)
-            pen.rounded_rectangle((left - 1, top - 2, left + wide, top + TYPE + 5), 4, word.ground)
+            box = (left - 1, top - 2, left + face.getlength(word.text) + 1, top + TYPE + 5)
+            pen.rounded_rectangle(box, 4, word.ground)
     for left, top, word in spots:
-        face = font(TYPE, word.text)
         pen.text((left, top + TYPE - 1), word.text, fill=word.letter, font=face, anchor="ls")

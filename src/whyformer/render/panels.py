@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from PIL import Image, ImageDraw
 
-from whyformer.render.drawing import QUIET, paper, write
+from whyformer.render.drawing import QUIET, fitted, font, paper, write
 from whyformer.render.image import colour_bar, enlarged, overlay
 from whyformer.render.sheet import ClassScore, Sheet, View
 
 MARGIN, GAP, HEADING, BAR = 16, 10, 30, 14
+MOST_COLUMNS = 5
 
 
 @dataclass(frozen=True)
@@ -29,65 +30,65 @@ def panels(sheet: Sheet, look: Look | None = None, side: int | None = None) -> I
     about, a column for each method.
     """
     assert sheet.image is not None
+    look = look or Look()
     several = len(sheet.methods) > 1
     picture = enlarged(sheet.image, side or (224 if several else 320))
-    rows = _by_class(sheet) if several else [_in_one_row(sheet)]
+    rows = _by_class(sheet) if several else _one_after_another(sheet)
     width, height = picture.size
     row_height = HEADING + height + GAP
-    columns = len(rows[0])
+    columns = max(len(row) for row in rows)
     bar_room = GAP + BAR + 44
-    top = MARGIN + (HEADING if several else 0)
     image, pen = paper(
         2 * MARGIN + columns * (width + GAP) - GAP + bar_room,
-        top + len(rows) * row_height + MARGIN,
+        2 * MARGIN + len(rows) * row_height - GAP,
     )
     for number, row in enumerate(rows):
-        y = top + number * row_height
-        for column, (heading, caption, view) in enumerate(row):
+        y = MARGIN + number * row_height
+        for column, (caption, amount, view) in enumerate(row):
             x = MARGIN + column * (width + GAP)
-            shown = picture
-            if view is not None:
-                look = look or Look()
-                shown = overlay(
-                    picture,
-                    view.strength,
-                    opacity=look.opacity,
-                    smooth=look.smooth,
-                    contour=look.contour,
-                )
+            shown = picture if view is None else overlay(picture, view.strength, **asdict(look))
             image.paste(shown, (x, y + HEADING))
-            if several and number == 0 and heading:
-                write(pen, (x, MARGIN), heading, 15, width=width)
-            if caption:
-                write(pen, (x, y + HEADING - 7), caption, 15, width=width, anchor="ls")
-            if not several and heading:
-                write(pen, (x, y + HEADING - 7), heading, 15, width=width, anchor="ls")
+            _caption(pen, x, y + HEADING - 7, caption, amount, width)
         _bar(image, pen, MARGIN + columns * (width + GAP), y + HEADING, height, row)
     return image
 
 
+#: what stands above a picture, the number beside it, and the map, or None for the image itself
 Cell = tuple[str, str, View | None]
 
 
-def _in_one_row(sheet: Sheet) -> list[Cell]:
+def _one_after_another(sheet: Sheet) -> list[list[Cell]]:
     best = sheet.classes[0]
-    cells: list[Cell] = [(f"{best.name}  {best.number}" if best else "", "", None)]
+    cells: list[Cell] = [(best.name, best.number, None)]
     for view in sheet.views:
         asked = view.asked
-        heading = f"why {asked.name}?  {asked.number}" if asked else view.method
-        cells.append((heading, "", view))
-    return cells
+        cells.append((f"why {asked.name}?" if asked else view.method, _number(asked), view))
+    return [cells[i : i + MOST_COLUMNS] for i in range(0, len(cells), MOST_COLUMNS)]
 
 
 def _by_class(sheet: Sheet) -> list[list[Cell]]:
+    """The methods are named once, above the first row."""
     asked: list[ClassScore | None] = [*sheet.asked] or [None]
-    rows = []
+    rows: list[list[Cell]] = []
     for score in asked:
-        caption = f"why {score.name}?  {score.number}" if score else ""
-        row: list[Cell] = [("", caption, None)]
-        row += [(method, "", sheet.view(method, score)) for method in sheet.methods]
+        row: list[Cell] = [(f"why {score.name}?" if score else "", _number(score), None)]
+        row += [("" if rows else method, "", sheet.view(method, score)) for method in sheet.methods]
         rows.append(row)
     return rows
+
+
+def _number(score: ClassScore | None) -> str:
+    return score.number if score else ""
+
+
+def _caption(
+    pen: ImageDraw.ImageDraw, x: float, y: float, caption: str, amount: str, width: int
+) -> None:
+    """The number keeps its place when the name is too long for it."""
+    room = width - (font(15).getlength(amount) + 10 if amount else 0)
+    name = fitted(caption, room, 15)
+    write(pen, (x, y), name, 15, anchor="ls")
+    write(pen, (x + font(15, name).getlength(name) + 10, y), amount, 15, fill=QUIET, anchor="ls")
 
 
 def _bar(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -100,7 +101,8 @@ def _save_latex(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> No
     if sheet.kind == "text":
         write_whole(path, text_latex(sheet, pieces))
         return
-    picture = path.with_suffix(".png")
+    safe = re.sub(r"[^A-Za-z0-9-]", "-", path.stem)
+    picture = path.with_name(f"{safe}-panels.png")
     _save_png(sheet, picture, pieces, look)
     write_whole(path, image_latex(sheet, picture.name))
 

@@ -23,11 +23,14 @@ TOP_CLASSES = 5
 
 @dataclass(frozen=True)
 class ClassScore:
-    """A class with what the model gave it; a regression has no probability."""
+    """A class with what the model gave it; a regression has no probability.
+
+    A function of the logits stands here as well, without either.
+    """
 
     index: int
     label: str
-    logit: float
+    logit: float | None
     probability: float | None
 
     @property
@@ -38,7 +41,13 @@ class ClassScore:
     @property
     def number(self) -> str:
         """The probability, or a regression's value."""
+        if self.logit is None:
+            return ""
         return f"{self.logit:.3g}" if self.probability is None else f"{self.probability:.2f}"
+
+
+#: what a target that is a function is called
+A_FUNCTION = ClassScore(-1, "the function", None, None)
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,9 @@ class Sheet:
     def view(self, method: str, asked: ClassScore | None) -> View | None:
         """A method's view of a class; a class-agnostic method has one for all."""
         for view in self.views:
-            if view.method == method and (view.asked is None or view.asked == asked):
+            if view.method != method:
+                continue
+            if view.asked is None or (asked is not None and view.asked.index == asked.index):
                 return view
         return None
 
@@ -125,6 +136,9 @@ def make_sheet(
     first = given[0]
     if not -len(first.logits) <= sample < len(first.logits):
         raise InputError(f"sample {sample} of a batch of {len(first.logits)}")
+    sample %= len(first.logits)
+    if len({(e.tokens.kind, e.grid, e.content.shape, e.logits.shape) for e in given}) > 1:
+        raise InputError("the explanations are of different inputs; draw one input at a time")
     if first.tokens.kind != "image" and first.pieces is None:
         raise InputError(
             "only images and texts can be drawn; for text pass what the tokenizer returned, or use "
@@ -177,7 +191,7 @@ def _views(explanation: Explanation, sample: int) -> list[View]:
         chosen = target[sample].reshape(-1).tolist()
         asked = [class_score(explanation, sample, int(index)) for index in chosen]
     elif methods()[explanation.method].class_specific:
-        asked = [ClassScore(-1, "the asked function", float("nan"), None)]
+        asked = [A_FUNCTION]
     return [
         View(
             explanation.method,
@@ -205,6 +219,7 @@ def _classes(
     explanation: Explanation, sample: int, asked: Sequence[ClassScore]
 ) -> list[ClassScore]:
     best = explanation.logits[sample].argsort(descending=True)[:TOP_CLASSES].tolist()
-    chosen = dict.fromkeys([*best, *(score.index for score in asked if score.index >= 0)])
-    scores = [class_score(explanation, sample, index) for index in chosen]
-    return sorted(scores, key=lambda score: -score.logit)
+    chosen = dict.fromkeys([*best, *(score.index for score in asked if score != A_FUNCTION)])
+    ordered = sorted(chosen, key=lambda index: -float(explanation.logits[sample, index]))
+    scores = [class_score(explanation, sample, index) for index in ordered]
+    return [*scores, A_FUNCTION] if A_FUNCTION in asked else scores

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Any
 
 from whyformer.render.colour import coloured, hexadecimal
 from whyformer.render.document import png_data
-from whyformer.render.drawing import INK, font
+from whyformer.render.drawing import INK
 from whyformer.render.image import enlarged
-from whyformer.render.pages import COLUMN, GUTTER, LEADING, MARGIN, TYPE, lay_out
+from whyformer.render.pages import COLUMN, GUTTER, LEADING, MARGIN, TYPE, lay_out, page_font
 from whyformer.render.prose import Marked, heading, marked_words, side_by_side
 from whyformer.render.sheet import Sheet, View
 
@@ -29,7 +30,7 @@ def image_svg(sheet: Sheet) -> str:
             y = MARGIN + number * (height + 2 * LEADING)
             parts.append(
                 f'<g transform="translate({x} {y})">'
-                f'<text y="{LEADING - 10}" font-size="16">{escape(heading(sheet, view))}</text>'
+                f'<text y="{LEADING - 10}" font-size="16">{_printable(heading(sheet, view))}</text>'
                 f'<g transform="translate(0 {LEADING})">'
                 f'<use href="#image"/>{_patches(view, width, height)}</g></g>'
             )
@@ -45,14 +46,14 @@ def image_svg(sheet: Sheet) -> str:
 def _patches(view: View, width: int, height: int) -> str:
     rows, columns = view.scores.shape
     wide, high = width / columns, height / rows
+    strengths, colours = view.strength, coloured(view.strength)
     shapes = [f'<rect width="{width}" height="{height}" fill="#000000" fill-opacity="0.3"/>']
     for row in range(rows):
         for column in range(columns):
-            strength = float(view.strength[row, column])
-            colour = hexadecimal(coloured(view.strength[row, column]))
+            strength, colour = strengths[row, column], hexadecimal(colours[row, column])
             shapes.append(
                 f'<rect x="{column * wide:.2f}" y="{row * high:.2f}" width="{wide:.2f}" '
-                f'height="{high:.2f}" fill="{colour}" fill-opacity="{0.85 * strength**0.8:.3f}">'
+                f'height="{high:.2f}" fill="{colour}" fill-opacity="{0.85 * strength:.3f}">'
                 f"<title>{view.scores[row, column]:.3g}</title></rect>"
             )
     return "".join(shapes)
@@ -66,39 +67,37 @@ def text_svg(sheet: Sheet, pieces: bool = False) -> str:
             placed, lines = lay_out(marked_words(sheet, view, pieces))
             deepest = max(deepest, lines)
             x = MARGIN + column * (COLUMN + GUTTER)
-            title = escape(heading(sheet, view))
+            title = _printable(heading(sheet, view))
             parts.append(f'<text x="{x}" y="{y + 14:.1f}" font-size="16">{title}</text>')
             spots = [(x + left, y + LEADING * (1.9 + line), word) for left, line, word in placed]
-            parts += [_ground(*spot) for spot in spots if spot[2].shown]
-            parts += [_letters(*spot) for spot in spots]
+            face = page_font([word for _, _, word in placed])
+            parts += [_ground(*spot, face) for spot in spots if spot[2].shown]
+            parts += [_letters(*spot, face) for spot in spots]
         y += LEADING * (deepest + 2)
     width = 2 * MARGIN + across * (COLUMN + GUTTER) - GUTTER
     return _svg(width, y + MARGIN, "".join(parts))
 
 
-def _ground(x: float, baseline: float, word: Marked) -> str:
+def _ground(x: float, baseline: float, word: Marked, face: Any) -> str:
+    width = face.getlength(word.text) + 2
     return (
-        f'<rect x="{x - 1:.1f}" y="{baseline - TYPE:.1f}" width="{_width(word) + 2:.1f}" '
+        f'<rect x="{x - 1:.1f}" y="{baseline - TYPE:.1f}" width="{width:.1f}" '
         f'height="{TYPE + 6}" rx="4" fill="{hexadecimal(word.ground)}"/>'
     )
 
 
-def _letters(x: float, baseline: float, word: Marked) -> str:
+def _letters(x: float, baseline: float, word: Marked, face: Any) -> str:
     return (
         f'<text x="{x:.1f}" y="{baseline:.1f}" font-size="{TYPE}" '
-        f'textLength="{_width(word):.1f}" lengthAdjust="spacingAndGlyphs" '
+        f'textLength="{face.getlength(word.text):.1f}" lengthAdjust="spacingAndGlyphs" '
         f'style="fill:{hexadecimal(word.letter)}"><title>{word.score:.3g}</title>'
         f"{_printable(word.text)}</text>"
     )
 
 
-def _width(word: Marked) -> float:
-    return float(font(TYPE, word.text).getlength(word.text))
-
-
 def _printable(text: str) -> str:
     """Escaped, and without the control characters that XML forbids."""
-    return escape("".join(letter for letter in text if letter >= " "))
+    return escape("".join(letter for letter in text if letter.isprintable()))
 
 
 def _svg(width: float, height: float, body: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+import unicodedata
+from dataclasses import replace
 from typing import TextIO
 
 import numpy as np
@@ -34,21 +36,50 @@ def has_colour(stream: TextIO | None = None) -> bool:
 
 def to_terminal(sheet: Sheet, *, colour: bool, width: int = 80, pieces: bool = False) -> str:
     """All views, with the classes that the model considered."""
+    sheet = printable(sheet)
     parts = [_classes(sheet)]
     if sheet.kind == "image":
         parts += _image_views(sheet, colour, width)
     else:
         parts += [_text_view(sheet, view, colour, pieces) for view in sheet.views]
     parts += [f"note: {note}" for note in sheet.notes]
-    return clean("\n\n".join(parts), colour)
+    return "\n\n".join(parts)
 
 
-def clean(text: str, colour: bool) -> str:
-    """Without control characters, but for our own colours."""
-    if not colour:
-        return CONTROL.sub("", text)
-    pieces = re.split(r"(\x1b\[[0-9;]*m)", text)
-    return "".join(p if p.startswith("\x1b[") else CONTROL.sub("", p) for p in pieces)
+def printable(sheet: Sheet) -> Sheet:
+    """The sheet without control characters in any text that came from outside."""
+    return replace(
+        sheet,
+        title=clean(sheet.title),
+        model=clean(sheet.model),
+        notes=[clean(note) for note in sheet.notes],
+        classes=[replace(score, label=clean(score.label)) for score in sheet.classes],
+        views=[
+            replace(view, asked=view.asked and replace(view.asked, label=clean(view.asked.label)))
+            for view in sheet.views
+        ],
+        pieces=[
+            replace(piece, text=clean(piece.text), gap=clean(piece.gap))
+            for piece in sheet.pieces or []
+        ],
+    )
+
+
+def clean(text: str) -> str:
+    return CONTROL.sub("", text)
+
+
+def cells(text: str) -> int:
+    """How many columns a text takes: wide letters take two, combining ones none."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
+
+
+def padded(text: str, width: int) -> str:
+    """Cut or filled up to a width in columns."""
+    while cells(text) > width:
+        text = text[:-1]
+    return text + " " * (width - cells(text))
 
 
 def half_blocks(picture: Image.Image) -> str:
@@ -80,8 +111,8 @@ def _image_views(sheet: Sheet, colour: bool, width: int) -> list[str]:
         for start in range(0, len(views), max(1, (width + 2) // (side + 2))):
             few = views[start : start + max(1, (width + 2) // (side + 2))]
             blocks = [_image_block(sheet, view, colour, side) for view in few]
-            titles = [heading(sheet, view)[:side] for view in few]
-            lines = ["  ".join(f"{title:<{side}}" for title in titles).rstrip()]
+            titles = [padded(heading(sheet, view), side) for view in few]
+            lines = ["  ".join(titles).rstrip()]
             lines += ["  ".join(row) for row in zip(*blocks, strict=True)]
             parts.append("\n".join(lines))
     return parts
@@ -114,9 +145,9 @@ def _text_view(sheet: Sheet, view: View, colour: bool, pieces: bool) -> str:
         )
         return f"{heading(sheet, view)}\n{body.strip()}"
     strongest = sorted(words, key=lambda word: -word.score)[:LISTED]
-    width = max((len(word.text) for word in strongest), default=0)
-    lines = [
-        f"  {word.text:<{width}}  {word.score:9.2e}  {'#' * round(20 * word.strength)}".rstrip()
-        for word in strongest
-    ]
-    return "\n".join([heading(sheet, view), *lines])
+    width = min(40, max((cells(word.text) for word in strongest), default=0))
+    lines = [heading(sheet, view)]
+    for word in strongest:
+        bar = "#" * round(20 * word.strength)
+        lines.append(f"  {padded(word.text, width)}  {word.score:9.2e}  {bar}".rstrip())
+    return "\n".join(lines)

@@ -216,7 +216,8 @@
       views.find((v) => v.method === method && (v.target === target || v.target === null));
     const sameForAll = (method) => find(method, null) !== undefined;
     const classOf = (view) => asked.findIndex((c) => c.index === view.target);
-    const amount = (c) => (c.probability === null ? number(c.logit) : percent(c.probability));
+    const output = (c) => (c.logit === null ? "" : number(c.logit));
+    const amount = (c) => (c.probability === null ? output(c) : percent(c.probability));
 
     function unitName(index) {
       if (!isImage) return quote(units[index].map((i) => data.pieces[i].text).join(""));

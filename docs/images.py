@@ -1,0 +1,69 @@
+"""Make the README's pictures anew: `make images`, or `python docs/images.py [MODEL UPPER LOWER]`.
+
+Without arguments: what the embedded models show. With an image classifier and two photos also the
+picture at the head (see `examples/two_classes.py`). The page is photographed in chromium.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+from whyformer.demo.tour import tour
+from whyformer.files import write_whole
+
+HERE = Path(__file__).parent
+IMAGES = HERE / "images"
+
+
+def keep(picture: Image.Image, name: str, colours: int = 256) -> None:
+    """Small enough for a repository."""
+    buffer = io.BytesIO()
+    picture.convert("RGB").quantize(colours, dither=Image.Dither.FLOYDSTEINBERG).save(
+        buffer, "PNG", optimize=True
+    )
+    write_whole(IMAGES / name, buffer.getvalue())
+    print(f"{name}: {picture.width} x {picture.height}, {len(buffer.getvalue()) // 1024} kB")
+
+
+def photograph(page: Path, name: str, width: int, height: int) -> None:
+    """The page as a reader sees it, with both classes side by side."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        view = browser.new_page(viewport={"width": width, "height": height})
+        view.goto(page.as_uri())
+        view.get_by_role("button", name="Side by side").click()
+        view.mouse.move(0, 0)
+        view.wait_for_timeout(300)
+        keep(Image.open(io.BytesIO(view.screenshot())), name)
+        browser.close()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        demo = Path(folder)
+        tour(demo)
+        methods = Image.open(demo / "methods.png")
+        half = (methods.width * 5 // 8, methods.height * 5 // 8)
+        keep(methods.resize(half, Image.Resampling.LANCZOS), "methods.png")
+        keep(Image.open(demo / "review.png"), "review.png", 64)
+        photograph(demo / "scene.html", "page.png", 1100, 720)
+        if len(sys.argv) == 4:
+            head = demo / "two_classes.png"
+            example = HERE.parent / "examples" / "two_classes.py"
+            subprocess.run([sys.executable, str(example), *sys.argv[1:], str(head)], check=True)
+            keep(Image.open(head), "two_classes.png")
+
+
+if __name__ == "__main__":
+    main()
