@@ -331,7 +331,7 @@ def check_file(path: Path, given: str) -> None:
         assert "\\end{document}" in text
         bare = re.sub(r"\\.", "", text)
         assert bare.count("{") == bare.count("}")
-        assert given == "text" or path.with_suffix(".png").is_file()
+        assert given == "text" or path.with_name(f"{path.stem}-panels.png").is_file()
     else:
         assert ElementTree.parse(path).getroot().tag.endswith("svg")
 

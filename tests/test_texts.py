@@ -319,7 +319,7 @@ def test_a_long_part_of_a_pair_is_read_beside_the_whole_short_one(
 
 def test_two_long_texts_are_refused(why: Pipeline) -> None:
     message = refused(why, (words(30), words(60)))
-    assert "both texts are long (30 and 60 pieces)" in message
+    assert "30 and 60 pieces, too many" in message
     assert str(LONGEST) in message
 
 

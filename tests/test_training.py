@@ -32,7 +32,7 @@ def falls(losses: list[float], window: int) -> bool:
 def test_a_tiny_vision_model_learns() -> None:
     import vision
 
-    model = vision.make_model(width=32, depth=5, heads=2)
+    model = vision.make_model(width=32, depth=5)
     losses = vision.train(model, scenes=800, seed=0, batch=16, rate=2e-3, workers=0)
     assert falls(losses, 10)
     assert 0 <= vision.accuracy(model, 50) <= 1
@@ -66,13 +66,11 @@ def test_a_tiny_text_model_learns(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_shipped_vision_model_reads_unseen_digits() -> None:
-    from transformers import ViTForImageClassification
 
     import vision
+    from whyformer.demo.vit import load_vit
 
-    torch.set_num_threads(1)
-    model = ViTForImageClassification.from_pretrained(DEMO / "image", dtype=torch.float32).eval()
-    measured = vision.accuracy(model, 600)
+    measured = vision.accuracy(load_vit(DEMO / "image"), 600)
     assert measured >= 0.97 - 0.01
     assert abs(measured - card_accuracy("image")) < 0.02
 

@@ -127,6 +127,9 @@ class Recording:
         self._explainer = explainer
         placed = place(inputs, explainer.model)
         self.trace: Trace = record(explainer.model, placed, explainer.absolute, explainer.scratch)
+        labels, classes = explainer.labels, self.trace.logits.shape[-1]
+        if labels is not None and len(labels) != classes:
+            raise ModelError(f"{len(labels)} labels for a model with {classes} classes")
         self.tokens: Tokens = lay_out(
             self.trace, inputs, explainer.pooling, explainer.grid, content
         )

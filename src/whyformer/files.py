@@ -1,12 +1,26 @@
-"""Files appear whole or not at all."""
+"""Files: what a path is, and writing that leaves a whole file or none."""
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
-from whyformer.errors import OutputError
+from whyformer.errors import InputError, OutputError
+
+FILE, FOLDER = "file", "folder"
+
+
+def what_is(path: Path) -> str | None:
+    """A file, a folder, or None where nothing of that name can exist."""
+    try:
+        mode = path.stat().st_mode
+    except PermissionError as error:
+        raise InputError(f"{path} may not be read: permission denied") from error
+    except (OSError, ValueError):
+        return None
+    return FOLDER if stat.S_ISDIR(mode) else FILE
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
@@ -14,14 +28,15 @@ def write_whole(path: Path, content: bytes | str) -> None:
     data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     part: str | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(prefix=".whyformer-", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(part, 0o666 & ~_umask())
-        os.replace(part, path)
+        os.replace(part, target)
         part = None
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
@@ -32,11 +47,14 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 def check_writable(path: Path) -> None:
     """Raise early where a file could not be written, before the work for it is done."""
-    existing = next(parent for parent in path.absolute().parents if parent.exists())
-    if not existing.is_dir():
-        raise OutputError(f"cannot write {path}: {existing} is not a folder")
-    if not os.access(existing, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise OutputError(f"cannot write {path}: permission denied")
+    try:
+        existing = next(parent for parent in path.absolute().parents if parent.exists())
+        if not existing.is_dir():
+            raise NotADirectoryError(0, f"{existing} is not a folder")
+        if not os.access(existing, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+            raise PermissionError(0, "permission denied")
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _umask() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import whyformer.cli.explaining as explaining
 import whyformer.cli.listing as listing
 import whyformer.cli.touring as touring
 from whyformer import __version__
+from whyformer.cli.options import printable
 from whyformer.errors import WhyformerError
 
 EPILOG = """examples:
@@ -26,11 +28,17 @@ EPILOG = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 2 for what the user can mend, 130 for Ctrl-C."""
-    options = make_parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        return int(options.run(options) or 0)
+        try:
+            options = make_parser().parse_args(arguments)
+            return int(options.run(options) or 0)
+        finally:
+            sys.stdout.flush()
     except WhyformerError as error:
-        print(f"whyformer: {error}", file=sys.stderr)
+        print(f"whyformer: {printable(str(error))}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from whyformer.cli.explaining import check_output, present
+from whyformer.cli.explaining import check_output, present, quietly
 from whyformer.cli.options import (
     add_model_options,
     add_output_options,
@@ -49,13 +49,20 @@ def run(options: argparse.Namespace) -> None:
     chosen = list(methods()) if options.all else options.method
     for name in chosen or []:
         get_method(name)
-    if options.out:
-        check_output(options.out)
     given = read_input(options.input, options)
+    check_output(options.out, given)
     why = load_for(options, given.kind)
 
+    from whyformer.models.pipeline import default_methods
     from whyformer.render.sheet import make_sheet
 
     recorded = why.record(given.content, progress=not options.quiet)
-    explanations = recorded.compare(read_target(options, why.labels), chosen, options.preset)
+    target = read_target(options, why.labels)
+    explanations = [
+        explanation
+        for name in chosen or default_methods()
+        for explanation in recorded.compare(
+            target, [name], options.preset, **quietly(name, options)
+        )
+    ]
     present(make_sheet(explanations, title=given.name, model=why.name), options)

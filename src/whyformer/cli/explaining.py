@@ -15,6 +15,7 @@ from whyformer.cli.options import (
     add_question_options,
     load_for,
     look_of,
+    printable,
     read_input,
     read_target,
 )
@@ -73,8 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if inputs is not None:
         return explain_many(inputs, options)
     given = read_input(options.input[0], options)
-    if options.out:
-        check_output(options.out)
+    check_output(options.out, given)
     present(explain_one(load_for(options, given.kind), given, options), options)
     return 0
 
@@ -83,20 +83,35 @@ def explain_one(why: Any, given: Given, options: argparse.Namespace) -> Sheet:
     from whyformer.render.sheet import make_sheet
 
     recorded = why.record(given.content, progress=not options.quiet)
-    explanation = recorded.explain(read_target(options, why.labels), options.method, options.preset)
+    explanation = recorded.explain(
+        read_target(options, why.labels),
+        options.method,
+        options.preset,
+        **quietly(options.method, options),
+    )
     return make_sheet(explanation, title=given.name, model=why.name)
 
 
-def check_output(out: str) -> None:
+def quietly(method: str, options: argparse.Namespace) -> dict[str, bool]:
+    """For a method that would show progress where none is wanted."""
+    shows = "progress" in get_method(method).options
+    return {"progress": not options.quiet} if shows else {}
+
+
+def check_output(out: str | None, given: Given) -> None:
     """Complain about an output that cannot be before the work is done."""
-    from whyformer.files import check_writable
+    if out is None:
+        return
+    from whyformer.files import FOLDER, check_writable, what_is
     from whyformer.render.saving import writer
 
     path = Path(out)
-    if path.is_dir():
+    check_writable(path)
+    if what_is(path) == FOLDER:
         raise InputError(f"{out} is a folder; one input goes to a file such as {path / 'why.png'}")
     writer(path)
-    check_writable(path)
+    if what_is(path) and what_is(Path(given.name)) and path.samefile(given.name):
+        raise InputError(f"{out} is the input itself; choose another name for the result")
 
 
 def present(sheet: Sheet, options: argparse.Namespace) -> None:
@@ -107,9 +122,8 @@ def present(sheet: Sheet, options: argparse.Namespace) -> None:
         path = save_sheet(sheet, options.out, pieces=options.pieces, look=look_of(options))
         if not options.json and not options.quiet:
             found = ", ".join(f"{score.name} {score.number}" for score in sheet.classes[:3])
-            print(f"{path}  ({found})")
-            for note in sheet.notes:
-                print(f"note: {note}")
+            for line in (f"{path}  ({found})", *(f"note: {note}" for note in sheet.notes)):
+                print(printable(line))
     if options.json:
         import json
 

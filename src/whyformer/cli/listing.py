@@ -6,18 +6,28 @@ import argparse
 import json
 from typing import Any
 
-from whyformer.cli.options import add_model_options
+from whyformer.cli.options import add_model_options, printable
 from whyformer.errors import InputError
 from whyformer.methods import methods
 from whyformer.models.catalogue import EMBEDDED
 
 
 def add_to(commands: Any) -> None:
-    listed = commands.add_parser("methods", help="list the methods")
+    listed = commands.add_parser(
+        "methods",
+        help="list the methods",
+        epilog="example:\n  whyformer methods --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     listed.add_argument("--json", action="store_true", help="print JSON")
     listed.set_defaults(run=list_methods)
 
-    embedded = commands.add_parser("models", help="list the embedded models and what else loads")
+    embedded = commands.add_parser(
+        "models",
+        help="list the embedded models and what else loads",
+        epilog="example:\n  whyformer models --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     embedded.add_argument("--json", action="store_true", help="print JSON")
     embedded.set_defaults(run=list_models)
 
@@ -73,6 +83,7 @@ def list_classes(options: argparse.Namespace) -> None:
     why = load(
         name,
         weights=options.weights,
+        device=options.device,
         allow_pickle=options.allow_pickle,
         offline=options.offline,
     )
@@ -86,4 +97,4 @@ def list_classes(options: argparse.Namespace) -> None:
     if not found:
         raise InputError(f"no class of {name} holds {options.search!r}")
     for i, label in found:
-        print(f"{i:>5}  {label}")
+        print(printable(f"{i:>5}  {label}"))

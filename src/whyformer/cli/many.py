@@ -6,25 +6,36 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from whyformer import __version__
-from whyformer.cli.options import IMAGE_ENDINGS, Given, load_for, look_of, read_input, shorten
-from whyformer.errors import InputError, OutputError, WhyformerError
-from whyformer.files import write_whole
+from whyformer.cli.options import (
+    IMAGE_ENDINGS,
+    Given,
+    load_for,
+    look_of,
+    printable,
+    read_input,
+    shorten,
+    with_pair,
+)
+from whyformer.errors import InputError
+from whyformer.files import FILE, FOLDER, check_writable, what_is, write_whole
 
 SETTINGS = ".whyformer.json"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An input of many: what to read, and its result's name without the ending."""
+    """An input of many: what to read, its result's name without the ending, its last change."""
 
     source: str
     name: str
+    changed: float
     text: str | None = None
 
 
@@ -32,124 +43,172 @@ def list_inputs(options: argparse.Namespace) -> list[Entry] | None:
     """The inputs where there are many, or None where there is one."""
     if options.lines:
         return _lines(options)
-    paths = [Path(given) for given in options.input]
-    if len(paths) == 1 and not paths[0].is_dir():
+    given = options.input
+    if len(given) == 1 and (not given[0].strip() or what_is(Path(given[0])) != FOLDER):
         return None
-    files: list[tuple[Path, Path]] = []
-    for path in paths:
-        if path.is_dir():
-            found = sorted(f for f in path.rglob("*") if f.suffix.lower() in IMAGE_ENDINGS)
-            if not found:
-                raise InputError(f"{path} holds no images ({', '.join(sorted(IMAGE_ENDINGS))})")
-            files += [(file, file.relative_to(path)) for file in found]
-        elif path.exists():
-            files.append((path, Path(path.name)))
-        else:
-            raise InputError(
-                f"no such file: {path}; a text of several words goes into quotation marks"
-            )
-    stems = [str(relative.with_suffix("")) for _, relative in files]
+    files = [found for name in given for found in _files(Path(name), options.out)]
     return [
-        Entry(str(file), stem if stems.count(stem) == 1 else str(relative))
-        for (file, relative), stem in zip(files, stems, strict=True)
+        Entry(str(file), name, os.path.getmtime(file))
+        for (file, _), name in zip(files, _names(files), strict=True)
+    ]
+
+
+def _files(path: Path, out: str | None) -> Iterator[tuple[Path, Path]]:
+    """A file, or the images of a folder; each with the name that it has below the folder."""
+    kind = what_is(path)
+    if kind is None:
+        raise InputError(f"no such file: {path}; a text of several words goes into quotation marks")
+    if kind == FILE:
+        yield path, Path(path.name)
+        return
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise InputError(f"{path} may not be read: permission denied")
+    results = Path(out).resolve() if out else None
+    if path.resolve() == results:
+        raise InputError(f"{out} holds the inputs; choose another folder for the results")
+    found = sorted(
+        file
+        for file in path.rglob("*")
+        if file.suffix.lower() in IMAGE_ENDINGS and results not in file.resolve().parents
+    )
+    if not found:
+        raise InputError(f"{path} holds no images ({', '.join(sorted(IMAGE_ENDINGS))})")
+    yield from ((file, file.relative_to(path)) for file in found)
+
+
+def _names(files: Sequence[tuple[Path, Path]]) -> list[str]:
+    """Short names for results: with the ending, or the folder, only where two would be the same."""
+    stems = [str(relative.with_suffix("")) for _, relative in files]
+    alike = Counter(stems)
+    names = [
+        stem if alike[stem] == 1 else str(relative)
+        for (_, relative), stem in zip(files, stems, strict=True)
+    ]
+    alike = Counter(names)
+    return [
+        name if alike[name] == 1 else f"{file.resolve().parent.name}/{name}"
+        for (file, _), name in zip(files, names, strict=True)
     ]
 
 
 def _lines(options: argparse.Namespace) -> list[Entry]:
     entries: list[Entry] = []
     for given in options.input:
-        content = read_input(given, argparse.Namespace()).content
+        content = read_input(given, argparse.Namespace(pair=None)).content
         if not isinstance(content, str):
             raise InputError(f"{given} is an image; --lines reads text files")
-        texts = [line for line in content.splitlines() if line.strip()]
-        start = len(entries)
-        entries += [Entry(shorten(t), f"{start + i + 1:05d}", t) for i, t in enumerate(texts)]
+        path = Path(given)
+        changed = os.path.getmtime(path) if what_is(path) == FILE else 0.0
+        for text in filter(str.strip, content.splitlines()):
+            entries.append(Entry(shorten(text), f"{len(entries) + 1:05d}", changed, text))
     if not entries:
         raise InputError("the file holds no lines of text")
     return entries
 
 
 def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
-    """Explain every entry; returns 2 if some could not be."""
+    """Explain every entry; returns 2 if some could not be.
+
+    What is wrong with an input is said, and the next one follows; what is wrong with the question
+    or the model ends the run before anything is written.
+    """
     from tqdm.auto import tqdm
 
     from whyformer.cli.explaining import explain_one, present
+    from whyformer.explainer import get_preset
 
-    folder = prepare_folder(options) if options.out else None
-    waiting = [entry for entry in entries if not _is_done(entry, folder, options)]
+    get_preset(options.preset)
+    results = Results(options) if options.out else None
+    waiting = [entry for entry in entries if results is None or not results.has(entry)]
     loaded: dict[str, Any] = {}
     failed = 0
-    with tqdm(
-        waiting, desc="explaining", unit="input", disable=options.quiet or folder is None
-    ) as bar:
-        for entry in bar:
-            try:
-                given = _read(entry, options)
-                if given.kind not in loaded:
-                    loaded[given.kind] = load_for(options, given.kind)
-                sheet = explain_one(loaded[given.kind], given, options)
-                one = argparse.Namespace(**vars(options))
-                one.out = str(_result(entry, folder, options)) if folder else None
-                one.quiet = options.quiet or folder is not None
-                present(sheet, one)
-            except OutputError:
-                raise
-            except WhyformerError as error:
-                failed += 1
-                where = "" if entry.source in str(error) else f"{entry.source}: "
-                tqdm.write(f"whyformer: {where}{error}", file=sys.stderr)
-    if folder is not None and not options.quiet:
+    silent = options.quiet or results is None or not waiting
+    for entry in tqdm(waiting, desc="explaining", unit="input", disable=silent):
+        try:
+            given = _read(entry, options)
+            if given.kind not in loaded:
+                loaded[given.kind] = load_for(options, given.kind)
+            sheet = explain_one(loaded[given.kind], given, options)
+        except InputError as error:
+            failed += 1
+            where = "" if entry.source in str(error) else f"{entry.source}: "
+            tqdm.write(f"whyformer: {printable(where + str(error))}", file=sys.stderr)
+            continue
+        one = argparse.Namespace(**vars(options))
+        if results is not None:
+            results.begin(waiting)
+            one.out, one.quiet = str(results.path(entry)), True
+        present(sheet, one)
+    if results is not None and not (options.quiet or options.json):
         done, before = len(waiting) - failed, len(entries) - len(waiting)
-        print(f"{folder}: {done} explained, {before} already there, {failed} failed")
+        print(f"{results.folder}: {done} explained, {before} already there, {failed} failed")
     return 2 if failed else 0
-
-
-def prepare_folder(options: argparse.Namespace) -> Path:
-    """The folder for results, marked with the settings that they are made with."""
-    from whyformer.render.saving import writer
-
-    folder = Path(options.out)
-    writer(Path(f"result.{options.format.lstrip('.')}"))
-    if folder.is_file() or folder.suffix.lower() in (".png", ".html", ".json", ".npz", ".svg"):
-        raise InputError(f"{folder} is a file's name; many inputs go into a folder")
-    settings = {
-        "whyformer": __version__,
-        "model": options.model,
-        "target": options.target,
-        "method": options.method,
-        "preset": options.preset,
-        "pieces": options.pieces,
-        "look": vars(look_of(options)),
-    }
-    mark = folder / SETTINGS
-    if mark.is_file() and not options.overwrite:
-        before = json.loads(mark.read_text(encoding="utf-8"))
-        changed = [key for key in settings if before.get(key) != settings[key]]
-        if changed:
-            raise InputError(
-                f"{folder} holds results made with another {changed[0]} "
-                f"({before.get(changed[0])!r}, now {settings[changed[0]]!r}); choose another "
-                "folder, or --overwrite"
-            )
-    write_whole(mark, json.dumps(settings, indent=1) + "\n")
-    return folder
-
-
-def _is_done(entry: Entry, folder: Path | None, options: argparse.Namespace) -> bool:
-    """Whether there is a result that is no older than its input."""
-    if folder is None or options.overwrite:
-        return False
-    result = _result(entry, folder, options)
-    if not result.is_file():
-        return False
-    return entry.text is not None or (os.path.getmtime(entry.source) <= os.path.getmtime(result))
-
-
-def _result(entry: Entry, folder: Path, options: argparse.Namespace) -> Path:
-    return folder / f"{entry.name}.{options.format.lstrip('.')}"
 
 
 def _read(entry: Entry, options: argparse.Namespace) -> Given:
     if entry.text is not None:
-        return Given(entry.source, "text", entry.text)
+        return Given(entry.source, "text", with_pair(entry.text, options))
     return read_input(entry.source, options)
+
+
+class Results:
+    """A folder of results, marked with the settings that they were made with."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        from whyformer.render.saving import WRITERS, writer
+
+        self.folder = Path(options.out)
+        self.ending = options.format.lstrip(".")
+        self.overwrite = options.overwrite
+        writer(Path(f"result.{self.ending}"))
+        if what_is(self.folder) == FILE or self.folder.suffix.lower() in WRITERS:
+            raise InputError(f"{self.folder} is a file's name; many inputs go into a folder")
+        self._begun = False
+        self._settings = {
+            "whyformer": __version__,
+            "model": options.model,
+            "weights": options.weights,
+            "target": options.target,
+            "method": options.method,
+            "preset": options.preset,
+            "pair": options.pair,
+            "pieces": options.pieces,
+            "look": vars(look_of(options)),
+        }
+        if not self.overwrite:
+            self._check_settings()
+
+    def _check_settings(self) -> None:
+        mark = self.folder / SETTINGS
+        if what_is(mark) is None:
+            return
+        try:
+            before = dict(json.loads(mark.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{mark} is damaged; choose another folder, or --overwrite") from error
+        for key, value in self._settings.items():
+            if before.get(key) != value:
+                raise InputError(
+                    f"{self.folder} holds results made with another {key} ({before.get(key)!r}, "
+                    f"now {value!r}); choose another folder, or --overwrite"
+                )
+
+    def path(self, entry: Entry) -> Path:
+        return self.folder / f"{entry.name}.{self.ending}"
+
+    def has(self, entry: Entry) -> bool:
+        """Whether there is a result that is no older than its input."""
+        result = self.path(entry)
+        if self.overwrite or what_is(result) != FILE:
+            return False
+        return entry.changed <= os.path.getmtime(result)
+
+    def begin(self, waiting: Sequence[Entry]) -> None:
+        """With the first result: old ones go, so that none passes for a new one, and the mark."""
+        if self._begun:
+            return
+        self._begun = True
+        check_writable(self.folder / SETTINGS)
+        for entry in waiting:
+            self.path(entry).unlink(missing_ok=True)
+        write_whole(self.folder / SETTINGS, json.dumps(self._settings, indent=1) + "\n")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import io
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.errors import InputError, WhyformerError
+from whyformer.errors import InputError
+from whyformer.files import what_is
 
 if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline
@@ -121,7 +124,7 @@ def read_target(options: argparse.Namespace, labels: list[str] | None) -> Any:
     """Labels stay words; a whole number that is no label is an index."""
     targets: list[int | str] = []
     for given in options.target or []:
-        is_number = given.lstrip("-").isdigit() and given not in (labels or [])
+        is_number = re.fullmatch(r"-?[0-9]{1,99}", given) and given not in (labels or [])
         targets.append(int(given) if is_number else given)
     if not targets:
         return None
@@ -132,14 +135,16 @@ def read_input(given: str, options: argparse.Namespace) -> Given:
     """A file, a text, or ``-`` for standard input."""
     if given == "-":
         return _from_stdin(options)
+    if not given.strip():
+        raise InputError("the text is empty: there is nothing to explain")
     path = Path(given)
-    if _exists(path):
+    if what_is(path) is not None:
         if path.suffix.lower() in IMAGE_ENDINGS or _starts_like_image(path):
-            return Given(given, "image", path)
-        return Given(given, "text", _with_pair(_read_text(path), options))
+            return _image(given, path, options)
+        return Given(given, "text", with_pair(_read_text(path), options))
     if path.suffix.lower() in IMAGE_ENDINGS | {".txt"} and "\n" not in given:
         raise InputError(f"no such file: {given}")
-    return Given(shorten(given), "text", _with_pair(given, options))
+    return Given(shorten(given), "text", with_pair(given, options))
 
 
 def shorten(text: str, length: int = 48) -> str:
@@ -148,22 +153,22 @@ def shorten(text: str, length: int = 48) -> str:
     return line if len(line) <= length else line[: length - 3].rstrip() + "..."
 
 
-def say(options: argparse.Namespace, text: str) -> None:
-    """A remark for people, beside the output."""
-    if not options.quiet:
-        print(text, file=sys.stderr)
+def printable(text: str) -> str:
+    """Without control characters, which could steer the terminal."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
 
 
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
+def _image(name: str, content: Path | bytes, options: argparse.Namespace) -> Given:
+    if options.pair is not None:
+        raise InputError("--pair goes with texts, and the input is an image")
+    return Given(name, "image", content)
 
 
 def _starts_like_image(path: Path) -> bool:
     from PIL import Image
 
+    if not path.is_file():
+        return False
     try:
         with Image.open(path):
             return True
@@ -181,21 +186,23 @@ def _read_text(path: Path) -> str:
 
 
 def _from_stdin(options: argparse.Namespace) -> Given:
-    data = sys.stdin.buffer.read()
+    name = "standard input"
+    data = sys.stdin.buffer.read() if sys.stdin is not None else b""
     if not data.strip():
-        raise InputError("standard input is empty; pipe an image or a text into it")
+        raise InputError(f"{name} is empty; pipe an image or a text into it")
     try:
-        return Given("standard input", "text", _with_pair(_decode(data, "standard input"), options))
+        text = _decode(data, name)
     except InputError as not_text:
-        from whyformer.models.images import read_image
+        from whyformer.models.images import NotAnImageError, decode
 
         try:
-            read_image(data, [])
-            return Given("standard input", "image", data)
-        except WhyformerError:
+            decode(io.BytesIO(data), name, [])
+        except NotAnImageError:
             raise InputError(
-                "standard input is binary: neither an image that Pillow can read nor UTF-8 text"
+                f"{name} is binary: neither an image that Pillow can read nor UTF-8 text"
             ) from not_text
+        return _image(name, data, options)
+    return Given(name, "text", with_pair(text, options))
 
 
 def _decode(data: bytes, name: str) -> str:
@@ -208,9 +215,8 @@ def _decode(data: bytes, name: str) -> str:
     return text
 
 
-def _with_pair(text: str, options: argparse.Namespace) -> str | tuple[str, str]:
-    second = getattr(options, "pair", None)
-    return text if second is None else (text, second)
+def with_pair(text: str, options: argparse.Namespace) -> str | tuple[str, str]:
+    return text if options.pair is None else (text, options.pair)
 
 
 def _plural(kind: str) -> str:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 SIDE = 96
 #: a digit's height in pixels
-SMALLEST, LARGEST = 36, 56
-#: how far a digit's brightness stays from the ground around it, at least
-CONTRAST = 90
+SMALLEST, LARGEST = 40, 56
+#: how much brighter a digit is than the ground around it, at least
+CONTRAST = 70
 #: every fifth digit is kept from training
 HELD_OUT = 5
 #: enlarged digits have this many pixels a side before they are turned and placed
@@ -53,7 +53,7 @@ def draw_scene(
     masks: list[np.ndarray] = []
     for label in chosen:
         ink = place_digit(rng, pick_digit(rng, label, split), masks, crowded=len(chosen) > 1)
-        colour = contrasting_colour(rng, ground, ink)
+        colour = bright_colour(rng, ground, ink)
         ground = ground * (1 - ink[..., None]) + colour * ink[..., None]
         masks.append(ink > 0.5)
     grain = rng.standard_normal((SIDE, SIDE, 1), np.float32)
@@ -64,13 +64,13 @@ def draw_scene(
 
 def draw_ground(rng: np.random.Generator) -> np.ndarray:
     """A tinted ground with light and shade, grain and stripes, and strokes lying about."""
-    shade = sum(noise(rng, cells, rng.uniform(6, 26)) for cells in (6, 12, 24))
+    shade = sum(noise(rng, cells, rng.uniform(4, 20)) for cells in (6, 12, 24))
     if rng.random() < 0.5:
         angle, pitch = rng.uniform(0, np.pi), rng.uniform(6, 24)
         across = X * np.float32(np.cos(angle)) + Y * np.float32(np.sin(angle))
         shade = shade + np.sin(across * np.float32(2 * np.pi / pitch)) * rng.uniform(5, 20)
-    base = rng.uniform(60, 195) + rng.uniform(-35, 35, 3)
-    tints = [noise(rng, 3, 22) + tint for tint in base]
+    base = rng.uniform(40, 120) + rng.uniform(-25, 25, 3)
+    tints = [noise(rng, 3, 18) + tint for tint in base]
     picture = Image.merge("RGB", [to_grey(tint + shade) for tint in tints])
     pen = ImageDraw.Draw(picture)
     for _ in range(rng.integers(4, 12)):
@@ -93,7 +93,7 @@ def draw_clutter(rng: np.random.Generator, pen: ImageDraw.ImageDraw) -> None:
     """One stroke, arc or shape: things that are no digit."""
     x, y = rng.uniform(-8, SIDE + 8, 2)
     width, height = rng.uniform(4, 30, 2)
-    colour = tuple(int(c) for c in rng.uniform(40, 215) + rng.uniform(-35, 35, 3))
+    colour = tuple(int(c) for c in rng.uniform(30, 190) + rng.uniform(-35, 35, 3))
     box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
     kind = rng.integers(4)
     if kind == 0:
@@ -147,8 +147,8 @@ def place_digit(
     stamp = Image.fromarray((digit * 255).astype(np.uint8))
     for _ in range(40):
         high = round(rng.uniform(SMALLEST, (SMALLEST + LARGEST) / 2 if crowded else LARGEST))
-        wide = round(high * rng.uniform(0.8, 1.15))
-        turned = stamp.rotate(rng.uniform(-15, 15), Image.Resampling.BICUBIC)
+        wide = round(high * rng.uniform(0.85, 1.1))
+        turned = stamp.rotate(rng.uniform(-12, 12), Image.Resampling.BICUBIC)
         turned = turned.resize((wide, high), Image.Resampling.BICUBIC)
         left, top = rng.integers(0, SIDE - wide + 1), rng.integers(0, SIDE - high + 1)
         layer = Image.new("L", (SIDE, SIDE))
@@ -162,12 +162,8 @@ def place_digit(
     return best
 
 
-def contrasting_colour(rng: np.random.Generator, ground: np.ndarray, ink: np.ndarray) -> np.ndarray:
-    """Brighter or darker than the ground that the digit lies on, with a tint of its own."""
+def bright_colour(rng: np.random.Generator, ground: np.ndarray, ink: np.ndarray) -> np.ndarray:
+    """Brighter than the ground that the digit lies on, with a tint of its own."""
     around = float(ground[ink > 0.1].mean())
-    low, high = around - CONTRAST, around + CONTRAST
-    darker = rng.uniform(min(low, 10), low) if low > 10 else None
-    brighter = rng.uniform(high, max(high, 245)) if high < 245 else None
-    options = [value for value in (darker, brighter) if value is not None]
-    value = options[int(rng.integers(len(options)))]
-    return (value + rng.uniform(-25, 25, 3)).clip(0, 255).astype(np.float32)
+    value = rng.uniform(around + CONTRAST, 245)
+    return (value + rng.uniform(-20, 20, 3)).clip(0, 255).astype(np.float32)

@@ -27,7 +27,7 @@ class Config:
     side: int = 96
     patch: int = 8
     width: int = 96
-    depth: int = 6
+    depth: int = 5
     heads: int = 4
 
 

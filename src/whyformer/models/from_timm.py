@@ -10,6 +10,7 @@ import torch
 from whyformer.errors import ModelError, UnknownNameError, nearest
 from whyformer.explainer import Explainer
 from whyformer.models.images import ImagePipeline
+from whyformer.models.pipeline import first_line, move
 
 
 def load_timm(
@@ -37,17 +38,15 @@ def load_timm(
         model = timm.create_model(name, pretrained=weights is None)
     except Exception as error:
         raise ModelError(
-            f"timm cannot make {name!r} with its own weights ({error}); offline, give weights="
+            f"timm cannot make {name!r} with its own weights ({first_line(error)}); offline, give "
+            "weights="
         ) from error
     if weights is not None:
         state = read_weights(Path(weights), allow_pickle)
-        try:
-            model.load_state_dict(state)
-        except RuntimeError as error:
-            raise ModelError(f"{weights} does not fit {name}: {error}") from error
+        check_fit(model.state_dict(), state, f"{weights} does not fit {name}")
+        model.load_state_dict(state)
     model.eval()
-    if device is not None:
-        model.to(device)
+    move(model, device)
     if "labels" not in options and getattr(model, "num_classes", 0) == 1000:
         info = timm.data.ImageNetInfo()
         options["labels"] = [info.index_to_description(i, detailed=False) for i in range(1000)]
@@ -60,6 +59,16 @@ def load_timm(
     return ImagePipeline(
         given, Explainer(model, **options), prepare, settings["mean"], settings["std"]
     )
+
+
+def check_fit(expected: dict[str, Any], given: dict[str, Any], what: str) -> None:
+    for name in sorted(expected.keys() ^ given.keys()):
+        raise ModelError(f"{what}: {name} is {'missing' if name in expected else 'too much'}")
+    for name, value in expected.items():
+        if value.shape != given[name].shape:
+            raise ModelError(
+                f"{what}: {name} is {tuple(given[name].shape)}, not {tuple(value.shape)}"
+            )
 
 
 def read_weights(path: Path, allow_pickle: bool) -> dict[str, Any]:
@@ -80,4 +89,4 @@ def read_weights(path: Path, allow_pickle: bool) -> dict[str, Any]:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(f"{path} cannot be read as weights: {error}") from error
+        raise ModelError(f"{path} cannot be read as weights: {first_line(error)}") from error

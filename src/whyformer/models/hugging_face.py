@@ -13,12 +13,13 @@ from whyformer.errors import ModelError, nearest
 from whyformer.explainer import Explainer
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.models.images import ImagePipeline
-from whyformer.models.pipeline import Pipeline
+from whyformer.models.pipeline import Pipeline, first_line, move
 from whyformer.models.texts import TextPipeline
 
 #: the end of an architecture's name, and what it reads
 READS = {"ForImageClassification": "image", "ForSequenceClassification": "text"}
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+TOKENIZERS = ("tokenizer.json", "vocab.*", "*.model")
 SAFE = ("model.safetensors", "model.safetensors.index.json")
 
 
@@ -55,8 +56,7 @@ def load_directory(
     kind = kind_of(config, name)
     check_weights(folder, name, allow_pickle)
     model = load_model(folder, name, kind, allow_pickle)
-    if device is not None:
-        model = model.to(device)
+    move(model, device)
     explainer = Explainer(model, **options)
     if kind == "image":
         return image_pipeline(folder, name, explainer)
@@ -74,6 +74,8 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ModelError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise ModelError(f"{path} describes no model: expected an object with settings")
     if "auto_map" in config:
         raise ModelError(
             f"{name} needs code from its own repository, which whyformer never runs; if you trust "
@@ -83,7 +85,8 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
 
 
 def kind_of(config: dict[str, Any], name: str) -> str:
-    architectures = config.get("architectures") or []
+    stated = config.get("architectures") or []
+    architectures = [str(item) for item in (stated if isinstance(stated, list) else [stated])]
     for architecture in architectures:
         for ending, kind in READS.items():
             if architecture.endswith(ending):
@@ -127,12 +130,15 @@ def load_model(folder: Path, name: str, kind: str, allow_pickle: bool) -> nn.Mod
             use_safetensors=None if allow_pickle else True,
             weights_only=True,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,
         )
     except Exception as error:
-        raise ModelError(f"{name} cannot be loaded: {_first_line(error)}") from error
+        raise ModelError(f"{name} cannot be loaded: {first_line(error)}") from error
     finally:
         logging.set_verbosity(before)
         logging.enable_progress_bar()
+    for misfit, *_ in sorted(report["mismatched_keys"]):
+        raise ModelError(f"{name}: {misfit} has another shape than config.json says")
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelError(
@@ -156,9 +162,7 @@ def image_pipeline(folder: Path, name: str, explainer: Explainer) -> ImagePipeli
             folder, backend="pil", local_files_only=True, trust_remote_code=False
         )
     except Exception as error:
-        raise ModelError(
-            f"{name}'s image processor cannot be used: {_first_line(error)}"
-        ) from error
+        raise ModelError(f"{name}'s image processor cannot be used: {first_line(error)}") from error
 
     def prepare(images: list[Any]) -> torch.Tensor:
         return processor(images, return_tensors="pt")["pixel_values"]
@@ -171,12 +175,16 @@ def image_pipeline(folder: Path, name: str, explainer: Explainer) -> ImagePipeli
 def text_pipeline(folder: Path, name: str, explainer: Explainer) -> TextPipeline:
     from transformers import AutoTokenizer
 
+    if not any(found for pattern in TOKENIZERS for found in folder.glob(pattern)):
+        raise ModelError(
+            f"{name} has no tokenizer: expected tokenizer.json, a vocabulary or a *.model file"
+        )
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
     except Exception as error:
-        raise ModelError(f"{name}'s tokenizer cannot be used: {_first_line(error)}") from error
+        raise ModelError(f"{name}'s tokenizer cannot be used: {first_line(error)}") from error
     if not tokenizer.is_fast:
         raise ModelError(
             f"{name} has no fast tokenizer (tokenizer.json), which tells the words of the pieces; "
@@ -201,7 +209,3 @@ def longest_text(model: nn.Module, tokenizer: Any) -> int:
         skipped = 0 if table.padding_idx is None else table.padding_idx + 1
         positions = table.num_embeddings - skipped
     return min(int(tokenizer.model_max_length), int(positions))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).strip().splitlines()[0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
+from whyformer.files import FOLDER, what_is
 from whyformer.models.pipeline import Pipeline, Recorded
 
 if TYPE_CHECKING:
@@ -82,10 +84,11 @@ def read_image(source: ImageInput, notes: list[str]) -> Image.Image:
 
     What was decided on the way (the first frame, a background for transparency) goes to ``notes``.
     """
-    if isinstance(source, Image.Image):
-        return to_rgb(source, notes)
     if isinstance(source, np.ndarray):
-        return to_rgb(from_array(source), notes)
+        source = from_array(source)
+    if isinstance(source, Image.Image):
+        with readable("the given image"):
+            return to_rgb(source, notes)
     if isinstance(source, bytes):
         return decode(io.BytesIO(source), "the given bytes", notes)
     if not isinstance(source, str | Path):
@@ -94,23 +97,36 @@ def read_image(source: ImageInput, notes: list[str]) -> Image.Image:
             "array (height, width, 3) or bytes; for tensors use whyformer.Explainer"
         )
     path = Path(source)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give an image file")
-    if not path.exists():
+    kind = what_is(path)
+    if kind is None:
         raise InputError(f"no such file: {path}")
+    if kind == FOLDER:
+        raise InputError(f"{path} is a folder; give an image file")
     return decode(path, str(path), notes)
 
 
+class NotAnImageError(InputError):
+    """The data are in no format that Pillow knows."""
+
+
 def decode(source: Path | io.BytesIO, name: str, notes: list[str]) -> Image.Image:
+    with readable(name), warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with Image.open(source) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise Image.DecompressionBombError
+            return to_rgb(image, notes)
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """What Pillow finds wrong with an image, said in one sentence."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(source) as image:
-                if image.width * image.height > MOST_PIXELS:
-                    raise Image.DecompressionBombError
-                return to_rgb(image, notes)
+        yield
+    except InputError:
+        raise
     except UnidentifiedImageError as error:
-        raise InputError(f"{name} is not an image that Pillow can read") from error
+        raise NotAnImageError(f"{name} is not an image that Pillow can read") from error
     except Image.DecompressionBombError as error:
         raise InputError(
             f"{name} is enormous: more than {MOST_PIXELS // 1_000_000} million pixels, a "
@@ -124,6 +140,8 @@ def decode(source: Path | io.BytesIO, name: str, notes: list[str]) -> Image.Imag
 
 def to_rgb(image: Image.Image, notes: list[str]) -> Image.Image:
     """Upright, eight bits, three channels."""
+    if 0 in image.size:
+        raise InputError("the image is empty: it has no pixels")
     frames = getattr(image, "n_frames", 1)
     if frames > 1:
         notes.append(f"the image is animated ({frames} frames): the first was explained")

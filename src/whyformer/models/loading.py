@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from whyformer.errors import ModelError, UnknownNameError, nearest
+from whyformer.files import FILE, FOLDER, what_is
 from whyformer.models.catalogue import EMBEDDED, Embedded
-from whyformer.models.pipeline import Pipeline
+from whyformer.models.pipeline import Pipeline, move
 
 TIMM = "timm/"
 
@@ -41,12 +43,13 @@ def load(
         from whyformer.models.from_timm import load_timm
 
         return load_timm(given, weights, device, allow_pickle, offline, options)
-    path = Path(name).expanduser()
-    if path.is_file():
+    path = Path(os.path.expanduser(given))
+    kind = what_is(path) if given.strip() else None
+    if kind == FILE:
         raise ModelError(
             f"{given} is a file; give the directory that holds config.json and the weights"
         )
-    if path.is_dir():
+    if kind == FOLDER:
         from whyformer.models.hugging_face import load_directory
 
         return load_directory(path, given, device, allow_pickle, options)
@@ -70,7 +73,8 @@ def load_embedded(model: Embedded, device: str | None, options: dict[str, Any]) 
     from whyformer.explainer import Explainer
     from whyformer.models.images import ImagePipeline
 
-    vit = load_vit(model.path).to(device or "cpu")
+    vit = load_vit(model.path)
+    move(vit, device)
     side = vit.config.side
     explainer = Explainer(vit, **{"labels": vit.config.labels, **options})
     return ImagePipeline(
@@ -79,6 +83,11 @@ def load_embedded(model: Embedded, device: str | None, options: dict[str, Any]) 
 
 
 def looks_like_hub_id(name: str) -> bool:
-    owner, slash, model = name.partition("/")
-    plain = all(part and not part.startswith((".", "~")) for part in (owner, model))
-    return bool(slash) and plain and "/" not in model and "\\" not in name
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return False
+    return "/" in name

@@ -86,21 +86,26 @@ class TextPipeline(Pipeline):
         cut = max(range(len(parts)), key=lengths.__getitem__)
         special = self.tokenizer.num_special_tokens_to_add(pair=len(parts) == 2)
         room = self.longest - special - (sum(lengths) - lengths[cut])
-        if room < 16:
+        if room < (16 if len(parts) == 2 else 1):
             raise InputError(
-                f"both texts are long ({' and '.join(map(str, lengths))} pieces) for a model that "
-                f"reads {self.longest}; shorten one of them"
+                f"the text has {' and '.join(map(str, lengths))} pieces, too many for a model that "
+                f"reads {self.longest}; shorten {'one of the two' if len(parts) == 2 else 'it'}"
             )
         overlap = int(room * OVERLAP)
-        encoding = self._encode(
-            [text],
-            truncation=("only_first", "only_second")[cut],
-            max_length=self.longest,
-            stride=overlap,
-            return_overflowing_tokens=True,
-            padding=True,
-            return_tensors="pt",
-        )
+        side = self.tokenizer.truncation_side
+        self.tokenizer.truncation_side = "right"
+        try:
+            encoding = self._encode(
+                [text],
+                truncation=("only_first", "only_second")[cut],
+                max_length=self.longest,
+                stride=overlap,
+                return_overflowing_tokens=True,
+                padding=True,
+                return_tensors="pt",
+            )
+        finally:
+            self.tokenizer.truncation_side = side
         encoding.pop("overflow_to_sample_mapping", None)
         whole = self._encode([text], add_special_tokens=False, verbose=False)
         return Windows(text, whole, encoding, cut, room, overlap)
@@ -237,11 +242,13 @@ def _for_each(asked: Asked, count: int) -> Any:
 
 def check_text(text: Any) -> None:
     """A text, or a pair of texts, that holds something to explain."""
-    parts = text if isinstance(text, tuple) else (text,)
-    if len(parts) > 2 or not all(isinstance(part, str) for part in parts):
+    parts = text if isinstance(text, tuple) and len(text) == 2 else (text,)
+    if not all(isinstance(part, str) for part in parts):
         raise InputError(
             f"a text was expected, not {type(text).__name__}; give a string, a pair of strings as "
             "a tuple, or a list of either; for token ids use whyformer.Explainer"
         )
+    if any("\ud800" <= letter <= "\udfff" for part in parts for letter in part):
+        raise InputError("the text holds bytes that are not UTF-8")
     if not all(part.strip() for part in parts):
         raise InputError("the text is empty: there is nothing to explain")
