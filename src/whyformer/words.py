@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+#: control characters, which could steer a terminal; line breaks and tabs stay
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 #: what tokenizers put before a piece that starts or continues a word
 MARKS = ("##", "Ġ", "▁")
 #: what stands between the two texts of a pair
@@ -88,3 +91,8 @@ def words_of(pieces: Sequence[Piece]) -> list[Word]:
         text = members[0].text + "".join(piece.gap + piece.text for piece in members[1:])
         words.append(Word(text, members[0].gap, places))
     return words
+
+
+def printable(text: str) -> str:
+    """A text from outside as a terminal may show it."""
+    return CONTROL.sub("", text)

@@ -13,8 +13,8 @@ import whyformer.cli.explaining as explaining
 import whyformer.cli.listing as listing
 import whyformer.cli.touring as touring
 from whyformer import __version__
-from whyformer.cli.options import printable
 from whyformer.errors import WhyformerError
+from whyformer.words import printable
 
 EPILOG = """examples:
   whyformer demo                                     a first look: writes pictures and pages

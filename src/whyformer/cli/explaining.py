@@ -15,12 +15,12 @@ from whyformer.cli.options import (
     add_question_options,
     load_for,
     look_of,
-    printable,
     read_input,
     read_target,
 )
 from whyformer.errors import InputError
 from whyformer.methods import get_method
+from whyformer.words import printable
 
 if TYPE_CHECKING:
     from whyformer.render.sheet import Sheet

@@ -6,10 +6,11 @@ import argparse
 import json
 from typing import Any
 
-from whyformer.cli.options import add_model_options, printable
+from whyformer.cli.options import add_model_options
 from whyformer.errors import InputError
 from whyformer.methods import methods
 from whyformer.models.catalogue import EMBEDDED
+from whyformer.words import printable
 
 
 def add_to(commands: Any) -> None:

@@ -18,13 +18,13 @@ from whyformer.cli.options import (
     Given,
     load_for,
     look_of,
-    printable,
     read_input,
     shorten,
     with_pair,
 )
 from whyformer.errors import InputError
 from whyformer.files import FILE, FOLDER, check_writable, what_is, write_whole
+from whyformer.words import printable
 
 SETTINGS = ".whyformer.json"
 

@@ -153,11 +153,6 @@ def shorten(text: str, length: int = 48) -> str:
     return line if len(line) <= length else line[: length - 3].rstrip() + "..."
 
 
-def printable(text: str) -> str:
-    """Without control characters, which could steer the terminal."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
-
-
 def _image(name: str, content: Path | bytes, options: argparse.Namespace) -> Given:
     if options.pair is not None:
         raise InputError("--pair goes with texts, and the input is an image")

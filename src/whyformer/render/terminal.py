@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import unicodedata
 from dataclasses import replace
@@ -14,14 +13,13 @@ from PIL import Image
 
 from whyformer.render.image import overlay
 from whyformer.render.prose import heading, marked_words
-from whyformer.render.sheet import Sheet, View
+from whyformer.render.sheet import ClassScore, Sheet, View
+from whyformer.words import printable
 
 RESET = "\033[0m"
 SHADES = " .:-=+*#%@"
 #: words listed with their scores where there is no colour
 LISTED = 12
-#: control characters in a user's text must not reach the terminal
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def has_colour(stream: TextIO | None = None) -> bool:
@@ -36,7 +34,7 @@ def has_colour(stream: TextIO | None = None) -> bool:
 
 def to_terminal(sheet: Sheet, *, colour: bool, width: int = 80, pieces: bool = False) -> str:
     """All views, with the classes that the model considered."""
-    sheet = printable(sheet)
+    sheet = cleaned(sheet)
     parts = [_classes(sheet)]
     if sheet.kind == "image":
         parts += _image_views(sheet, colour, width)
@@ -46,27 +44,29 @@ def to_terminal(sheet: Sheet, *, colour: bool, width: int = 80, pieces: bool = F
     return "\n\n".join(parts)
 
 
-def printable(sheet: Sheet) -> Sheet:
+def cleaned(sheet: Sheet) -> Sheet:
     """The sheet without control characters in any text that came from outside."""
     return replace(
         sheet,
-        title=clean(sheet.title),
-        model=clean(sheet.model),
-        notes=[clean(note) for note in sheet.notes],
-        classes=[replace(score, label=clean(score.label)) for score in sheet.classes],
+        title=printable(sheet.title),
+        model=printable(sheet.model),
+        notes=[printable(note) for note in sheet.notes],
+        classes=[replace(score, label=printable(score.label)) for score in sheet.classes],
         views=[
-            replace(view, asked=view.asked and replace(view.asked, label=clean(view.asked.label)))
+            replace(
+                view, asked=view.asked and replace(view.asked, label=printable(view.asked.label))
+            )
             for view in sheet.views
         ],
         pieces=[
-            replace(piece, text=clean(piece.text), gap=clean(piece.gap))
+            replace(piece, text=printable(piece.text), gap=printable(piece.gap))
             for piece in sheet.pieces or []
         ],
     )
 
 
-def clean(text: str) -> str:
-    return CONTROL.sub("", text)
+def _cleaned(score: ClassScore | None) -> ClassScore | None:
+    return score and replace(score, label=printable(score.label))
 
 
 def cells(text: str) -> int:
