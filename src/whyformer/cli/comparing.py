@@ -6,12 +6,12 @@ import argparse
 from typing import Any
 
 from whyformer.cli.explaining import check_output, present, quietly
+from whyformer.cli.inputs import read_input
 from whyformer.cli.options import (
     add_model_options,
     add_output_options,
     add_question_options,
     load_for,
-    read_input,
     read_target,
 )
 from whyformer.methods import get_method, methods

@@ -7,15 +7,14 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whyformer.cli.inputs import Given, read_input
 from whyformer.cli.many import explain_many, list_inputs
 from whyformer.cli.options import (
-    Given,
     add_model_options,
     add_output_options,
     add_question_options,
     load_for,
     look_of,
-    read_input,
     read_target,
 )
 from whyformer.errors import InputError

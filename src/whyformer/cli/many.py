@@ -13,15 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from whyformer import __version__
-from whyformer.cli.options import (
-    IMAGE_ENDINGS,
-    Given,
-    load_for,
-    look_of,
-    read_input,
-    shorten,
-    with_pair,
-)
+from whyformer.cli.inputs import IMAGE_ENDINGS, Given, read_input, shorten, with_pair
+from whyformer.cli.options import load_for, look_of
 from whyformer.errors import InputError
 from whyformer.files import FILE, FOLDER, check_writable, what_is, write_whole
 from whyformer.words import printable

@@ -1,0 +1,109 @@
+"""What an input on the command line is: an image, a text, a file of either, or a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whyformer.errors import InputError
+from whyformer.files import what_is
+
+IMAGE_ENDINGS = {
+    ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Given:
+    """One input: its name for people, what it is, and what the model reads."""
+
+    name: str
+    kind: str
+    content: Any
+
+
+def read_input(given: str, options: argparse.Namespace) -> Given:
+    """A file, a text, or ``-`` for standard input."""
+    if given == "-":
+        return _from_stdin(options)
+    if not given.strip():
+        raise InputError("the text is empty: there is nothing to explain")
+    path = Path(given)
+    if what_is(path) is not None:
+        if path.suffix.lower() in IMAGE_ENDINGS or _starts_like_image(path):
+            return _image(given, path, options)
+        return Given(given, "text", with_pair(_read_text(path), options))
+    if path.suffix.lower() in IMAGE_ENDINGS | {".txt"} and "\n" not in given:
+        raise InputError(f"no such file: {given}")
+    return Given(shorten(given), "text", with_pair(given, options))
+
+
+def shorten(text: str, length: int = 48) -> str:
+    """The start of a text, to name it by."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 3].rstrip() + "..."
+
+
+def _image(name: str, content: Path | bytes, options: argparse.Namespace) -> Given:
+    if options.pair is not None:
+        raise InputError("--pair goes with texts, and the input is an image")
+    return Given(name, "image", content)
+
+
+def _starts_like_image(path: Path) -> bool:
+    from PIL import Image
+
+    if not path.is_file():
+        return False
+    try:
+        with Image.open(path):
+            return True
+    except Image.DecompressionBombError:
+        return True
+    except Exception:
+        return False
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return _decode(path.read_bytes(), str(path))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _from_stdin(options: argparse.Namespace) -> Given:
+    name = "standard input"
+    data = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    if not data.strip():
+        raise InputError(f"{name} is empty; pipe an image or a text into it")
+    try:
+        text = _decode(data, name)
+    except InputError as not_text:
+        from whyformer.models.images import NotAnImageError, decode
+
+        try:
+            decode(io.BytesIO(data), name, [])
+        except NotAnImageError:
+            raise InputError(
+                f"{name} is binary: neither an image that Pillow can read nor UTF-8 text"
+            ) from not_text
+        return _image(name, data, options)
+    return Given(name, "text", with_pair(text, options))
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is neither an image nor UTF-8 text") from error
+    if "\0" in text:
+        raise InputError(f"{name} is binary, not text")
+    return text
+
+
+def with_pair(text: str, options: argparse.Namespace) -> str | tuple[str, str]:
+    return text if options.pair is None else (text, options.pair)
