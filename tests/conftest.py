@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -28,6 +29,8 @@ def _stand_in_for_torchvision_operators() -> None:
 
 
 _stand_in_for_torchvision_operators()
+settings.register_profile("patient", deadline=None)  # the first example often imports something
+settings.load_profile("patient")
 torch.set_num_threads(1)  # the test runner keeps the cores busy with workers
 
 

@@ -9,6 +9,8 @@ from whyformer.render.colour import coloured, scale
 
 #: a picture's longer side, at least, so that a 96-pixel input is worth looking at
 LEAST_SIDE = 384
+#: how fast colour fades with strength: less than one shows more of what is weak
+FADE = 0.75
 #: how much the ground is darkened and greyed where nothing spoke for the class
 DIMMED, GREYED = 0.35, 0.5
 
@@ -43,7 +45,7 @@ def overlay(
     ``contour`` draws a line around everything above that strength.
     """
     heat = stretched(strength, image.size, smooth)
-    alpha = (heat * opacity)[..., None]
+    alpha = (heat**FADE * opacity)[..., None]
     ground = np.asarray(image.convert("RGB"), float)
     grey = ground.mean(-1, keepdims=True)
     ground = (ground + GREYED * opacity * (grey - ground)) * (1 - DIMMED * opacity)

@@ -8,7 +8,7 @@ from typing import Any
 from whyformer.render.colour import coloured, hexadecimal
 from whyformer.render.document import png_data
 from whyformer.render.drawing import INK
-from whyformer.render.image import enlarged
+from whyformer.render.image import FADE, enlarged
 from whyformer.render.pages import COLUMN, GUTTER, LEADING, MARGIN, TYPE, lay_out, page_font
 from whyformer.render.prose import Marked, heading, marked_words, side_by_side
 from whyformer.render.sheet import Sheet, View
@@ -53,7 +53,7 @@ def _patches(view: View, width: int, height: int) -> str:
             strength, colour = strengths[row, column], hexadecimal(colours[row, column])
             shapes.append(
                 f'<rect x="{column * wide:.2f}" y="{row * high:.2f}" width="{wide:.2f}" '
-                f'height="{high:.2f}" fill="{colour}" fill-opacity="{0.85 * strength:.3f}">'
+                f'height="{high:.2f}" fill="{colour}" fill-opacity="{0.85 * strength**FADE:.3f}">'
                 f"<title>{view.scores[row, column]:.3g}</title></rect>"
             )
     return "".join(shapes)

@@ -54,7 +54,7 @@
       const t = k / 255 - 1;
       if (t < 0) return [...AGAINST, 255 * (-t) ** 0.7];
       const i = Math.min(Math.floor(t * (stops.length - 1)), stops.length - 2);
-      return [...mix(stops[i], stops[i + 1], t * (stops.length - 1) - i), 255 * t ** 0.7];
+      return [...mix(stops[i], stops[i + 1], t * (stops.length - 1) - i), 255 * t ** 0.75];
     });
   }
 

@@ -1,0 +1,146 @@
+"""The measures of the benchmarks, in plain arrays: one sample in, numbers out.
+
+Shares are between 0 and 1; tables print them in percent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+def removal_order(relevance: np.ndarray, positive: bool) -> np.ndarray:
+    """Places of a flattened map in the order of their removal.
+
+    Positive perturbation removes the most relevant first, negative the least relevant. Equal
+    values go in reading order, so that the result is the same everywhere.
+    """
+    values = np.asarray(relevance, float).reshape(-1)
+    return np.argsort(-values if positive else values, kind="stable")
+
+
+def removed(order: np.ndarray, share: float) -> np.ndarray:
+    """The places that are gone when ``share`` of all are: the first int(n * share)."""
+    return order[: int(len(order) * share)]
+
+
+def area_under_curve(shares: Sequence[float], values: Sequence[float]) -> float:
+    """Trapezoids over the given shares, not divided by their span: nine tenths at most."""
+    x, y = np.asarray(shares, float), np.asarray(values, float)
+    if x.shape != y.shape or x.ndim != 1 or len(x) < 2:
+        raise ValueError(f"{len(x)} shares and {len(y)} values; expected as many, and at least two")
+    return float(((y[1:] + y[:-1]) / 2 * np.diff(x)).sum())
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How a thresholded map and a mask agree; sums of these give the figures of a data set.
+
+    ``intersection`` and ``union`` are pixels of the background and of the foreground.
+    """
+
+    correct: int
+    pixels: int
+    intersection: tuple[int, int]
+    union: tuple[int, int]
+
+    def __add__(self, other: Overlap) -> Overlap:
+        return Overlap(
+            self.correct + other.correct,
+            self.pixels + other.pixels,
+            _add(self.intersection, other.intersection),
+            _add(self.union, other.union),
+        )
+
+    @property
+    def pixel_accuracy(self) -> float:
+        return self.correct / self.pixels
+
+    @property
+    def mean_iou(self) -> float:
+        """Over background and foreground; one that occurs in neither map nor mask is left out."""
+        pairs = zip(self.intersection, self.union, strict=True)
+        return float(np.mean([inside / whole for inside, whole in pairs if whole]))
+
+
+def overlap(foreground: np.ndarray, mask: np.ndarray) -> Overlap:
+    """Compare two boolean maps of the same shape."""
+    found, truth = np.asarray(foreground, bool), np.asarray(mask, bool)
+    if found.shape != truth.shape:
+        raise ValueError(f"a map of {found.shape} and a mask of {truth.shape}; expected the same")
+    both, either = (found & truth).sum(), (found | truth).sum()
+    neither = found.size - either
+    return Overlap(
+        correct=int(both + neither),
+        pixels=found.size,
+        intersection=(int(neither), int(both)),
+        union=(int(found.size - both), int(either)),
+    )
+
+
+def min_max(relevance: np.ndarray) -> np.ndarray:
+    """From 0 to 1; a map without differences is 0 everywhere."""
+    values = np.asarray(relevance, float)
+    low, high = values.min(), values.max()
+    return (values - low) / (high - low) if high > low else np.zeros_like(values)
+
+
+def above_mean(relevance: np.ndarray) -> np.ndarray:
+    """The foreground by the paper's rule: what lies above the map's own mean."""
+    values = np.asarray(relevance, float)
+    return values > values.mean()
+
+
+def segmentation_precision(relevance: np.ndarray, mask: np.ndarray) -> float:
+    """The average precision of [1 - map; map] against [background; foreground]."""
+    strength, truth = min_max(relevance).reshape(-1), np.asarray(mask, bool).reshape(-1)
+    return average_precision(
+        np.concatenate([~truth, truth]), np.concatenate([1 - strength, strength])
+    )
+
+
+def average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
+    """Precision at every threshold, weighted by the recall gained there; ties share a threshold.
+
+    Without a positive there is nothing to find: 0.
+    """
+    truth, scores = np.asarray(truth, bool), np.asarray(scores, float)
+    if not truth.any():
+        return 0.0
+    order = np.argsort(-scores, kind="stable")
+    hits = np.cumsum(truth[order])
+    last_of_tie = np.r_[np.diff(scores[order]) != 0, True]
+    found, seen = hits[last_of_tie], np.flatnonzero(last_of_tie) + 1
+    return float((np.diff(found, prepend=0) * found / seen).sum() / hits[-1])
+
+
+@dataclass(frozen=True)
+class TokenScore:
+    """Precision, recall and F1 of the tokens of one rationale."""
+
+    precision: float
+    recall: float
+
+    @property
+    def f1(self) -> float:
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
+
+
+def token_score(predicted: Collection[int], truth: Collection[int]) -> TokenScore:
+    """As ERASER scores one document; a side without tokens scores 0."""
+    found = len(set(predicted) & set(truth))
+    return TokenScore(
+        found / len(set(predicted)) if predicted else 0.0, found / len(set(truth)) if truth else 0.0
+    )
+
+
+def top(scores: Sequence[float], count: int) -> list[int]:
+    """Places of the highest scores, best first; equal ones in reading order."""
+    return removal_order(np.asarray(scores), positive=True)[:count].tolist()
+
+
+def _add(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+    return first[0] + second[0], first[1] + second[1]

@@ -1,0 +1,149 @@
+"""Every measure of the benchmarks against another way to compute it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from whyformer.evaluation.metrics import (
+    above_mean,
+    area_under_curve,
+    average_precision,
+    min_max,
+    overlap,
+    removal_order,
+    removed,
+    segmentation_precision,
+    token_score,
+    top,
+)
+
+MAPS = arrays.arrays(float, (5, 4), elements=st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
+MASKS = arrays.arrays(bool, (5, 4))
+
+
+def slow_iou(found: np.ndarray, truth: np.ndarray) -> list[float]:
+    """Intersection over union of background and foreground, pixel by pixel."""
+    values = []
+    for wanted in (False, True):
+        both = either = 0
+        for a, b in zip(found.flat, truth.flat, strict=True):
+            both += bool(a) == wanted and bool(b) == wanted
+            either += bool(a) == wanted or bool(b) == wanted
+        if either:
+            values.append(both / either)
+    return values
+
+
+class TestRemoval:
+    def test_most_and_least_relevant_first(self) -> None:
+        assert removal_order(np.array([[0.1, 0.9], [0.5, 0.2]]), positive=True).tolist() == [
+            1, 2, 3, 0,
+        ]  # fmt: skip
+        assert removal_order(np.array([0.1, 0.9, 0.5]), positive=False).tolist() == [0, 2, 1]
+
+    def test_ties_go_in_reading_order_both_ways(self) -> None:
+        flat = np.zeros(6)
+        assert removal_order(flat, positive=True).tolist() == list(range(6))
+        assert removal_order(flat, positive=False).tolist() == list(range(6))
+
+    @given(MAPS, st.sampled_from([0.1, 0.35, 0.5, 0.9]))
+    def test_what_is_removed_is_no_less_relevant(self, relevance: np.ndarray, share: float) -> None:
+        gone = removed(removal_order(relevance, positive=True), share)
+        assert len(gone) == int(20 * share)
+        kept = np.setdiff1d(np.arange(20), gone)
+        if len(gone):
+            assert relevance.flat[gone].min() >= relevance.flat[kept].max()
+
+
+class TestArea:
+    def test_against_numpy(self) -> None:
+        x, y = np.linspace(0, 0.9, 10), np.random.default_rng(0).random(10)
+        assert area_under_curve(x, y) == pytest.approx(np.trapezoid(y, x), abs=1e-12)
+
+    def test_against_thin_rectangles(self) -> None:
+        x, y = [0, 0.1, 0.4, 0.9], [1.0, 0.5, 0.7, 0.0]
+        grid = np.linspace(0, 0.9, 900_001)
+        assert area_under_curve(x, y) == pytest.approx(np.interp(grid, x, y).mean() * 0.9, abs=1e-5)
+
+    def test_the_ceiling_is_nine_tenths(self) -> None:
+        assert area_under_curve(np.linspace(0, 0.9, 10), np.ones(10)) == pytest.approx(0.9)
+
+    def test_other_lengths_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="expected as many"):
+            area_under_curve([0, 1], [1, 2, 3])
+
+
+class TestSegmentation:
+    @given(MAPS, MASKS)
+    @settings(max_examples=60)
+    def test_overlap_against_pixels_one_by_one(self, heat: np.ndarray, mask: np.ndarray) -> None:
+        found = above_mean(heat)
+        measured = overlap(found, mask)
+        assert measured.pixel_accuracy == pytest.approx((found == mask).mean())
+        assert measured.mean_iou == pytest.approx(np.mean(slow_iou(found, mask)))
+
+    def test_sums_over_a_data_set(self) -> None:
+        rng = np.random.default_rng(0)
+        maps, masks = rng.random((3, 6, 6)), rng.random((3, 6, 6)) > 0.5
+        parts = [overlap(above_mean(m), mask) for m, mask in zip(maps, masks, strict=True)]
+        whole = overlap(np.stack([above_mean(m) for m in maps]), masks)
+        assert parts[0] + parts[1] + parts[2] == whole
+
+    @pytest.mark.parametrize("mask", [np.zeros((4, 4), bool), np.ones((4, 4), bool)])
+    def test_empty_and_full_masks(self, mask: np.ndarray) -> None:
+        heat = np.eye(4)
+        measured = overlap(above_mean(heat), mask)
+        assert measured.mean_iou == pytest.approx(np.mean(slow_iou(above_mean(heat), mask)))
+        agreeing = overlap(mask, mask)
+        assert agreeing.pixel_accuracy == agreeing.mean_iou == 1
+
+    def test_a_constant_map_has_no_foreground(self) -> None:
+        assert not above_mean(np.full((3, 3), 0.7)).any()
+        assert not min_max(np.full((3, 3), 0.7)).any()
+
+    @given(MAPS, MASKS)
+    @settings(max_examples=60)
+    def test_precision_against_scikit_learn(self, heat: np.ndarray, mask: np.ndarray) -> None:
+        metrics = pytest.importorskip("sklearn.metrics")
+        strength = min_max(heat).ravel()
+        truth = np.concatenate([~mask.ravel(), mask.ravel()])
+        scores = np.concatenate([1 - strength, strength])
+        expected = metrics.average_precision_score(truth, scores)
+        assert segmentation_precision(heat, mask) == pytest.approx(expected, abs=1e-12)
+
+    @given(arrays.arrays(bool, 12), arrays.arrays(float, 12, elements=st.sampled_from([0, 0.5, 1])))
+    def test_average_precision_against_scikit_learn(
+        self, truth: np.ndarray, scores: np.ndarray
+    ) -> None:
+        metrics = pytest.importorskip("sklearn.metrics")
+        if not truth.any():
+            assert average_precision(truth, scores) == 0
+            return
+        expected = metrics.average_precision_score(truth, scores)
+        assert average_precision(truth, scores) == pytest.approx(expected, abs=1e-12)
+
+    def test_sizes_must_agree(self) -> None:
+        with pytest.raises(ValueError, match="expected the same"):
+            overlap(np.zeros((2, 2)), np.zeros((3, 3)))
+
+
+class TestRationales:
+    def test_by_hand(self) -> None:
+        """Three words chosen, two of them among the four that people marked."""
+        score = token_score({3, 4, 9}, {3, 4, 5, 6})
+        assert score.precision == pytest.approx(2 / 3)
+        assert score.recall == pytest.approx(1 / 2)
+        assert score.f1 == pytest.approx(4 / 7)
+
+    def test_nothing_found_nothing_marked(self) -> None:
+        assert token_score([], [1, 2]).f1 == 0
+        assert token_score([1, 2], []).f1 == 0
+        assert token_score([1], [2]).f1 == 0
+
+    def test_top_words(self) -> None:
+        assert top([0.1, 0.5, 0.5, 0.2], 3) == [1, 2, 3]
+        assert top([1.0], 10) == [0]
