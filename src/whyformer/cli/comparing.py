@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from whyformer.cli.explaining import check_output, present, quietly
+from whyformer.cli.explaining import check_output, lay_out, present, quietly
 from whyformer.cli.inputs import read_input
 from whyformer.cli.options import (
     add_model_options,
@@ -54,7 +54,6 @@ def run(options: argparse.Namespace) -> None:
     why = load_for(options, given.kind)
 
     from whyformer.models.pipeline import default_methods
-    from whyformer.render.sheet import make_sheet
 
     recorded = why.record(given.content, progress=not options.quiet)
     target = read_target(options, why.labels)
@@ -65,4 +64,4 @@ def run(options: argparse.Namespace) -> None:
             target, [name], options.preset, **quietly(name, options)
         )
     ]
-    present(make_sheet(explanations, title=given.name, model=why.name), options)
+    present(lay_out(explanations, why, given, options), options)

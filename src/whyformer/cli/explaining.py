@@ -19,9 +19,12 @@ from whyformer.cli.options import (
 )
 from whyformer.errors import InputError
 from whyformer.methods import get_method
+from whyformer.models.catalogue import EMBEDDED
 from whyformer.words import printable
 
 if TYPE_CHECKING:
+    from whyformer.explanation import Explanation
+    from whyformer.models.pipeline import Pipeline
     from whyformer.render.sheet import Sheet
 
 EPILOG = """examples:
@@ -78,9 +81,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def explain_one(why: Any, given: Given, options: argparse.Namespace) -> Sheet:
-    from whyformer.render.sheet import make_sheet
-
+def explain_one(why: Pipeline, given: Given, options: argparse.Namespace) -> Sheet:
     recorded = why.record(given.content, progress=not options.quiet)
     explanation = recorded.explain(
         read_target(options, why.labels),
@@ -88,7 +89,23 @@ def explain_one(why: Any, given: Given, options: argparse.Namespace) -> Sheet:
         options.preset,
         **quietly(options.method, options),
     )
-    return make_sheet(explanation, title=given.name, model=why.name)
+    return lay_out(explanation, why, given, options)
+
+
+def lay_out(
+    explanations: Explanation | list[Explanation],
+    why: Pipeline,
+    given: Given,
+    options: argparse.Namespace,
+) -> Sheet:
+    """The sheet of an input; says so where a model was chosen that nobody asked for."""
+    from whyformer.render.sheet import make_sheet
+
+    sheet = make_sheet(explanations, title=given.name, model=why.name)
+    if options.model is None:
+        chosen = EMBEDDED[why.name]
+        sheet.notes.append(f"no --model was given: {why.name} is {chosen.summary}, and no more")
+    return sheet
 
 
 def quietly(method: str, options: argparse.Namespace) -> dict[str, bool]:
