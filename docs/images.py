@@ -22,14 +22,12 @@ HERE = Path(__file__).parent
 IMAGES = HERE / "images"
 
 
-def keep(picture: Image.Image, name: str, colours: int = 256) -> None:
+def keep(picture: Image.Image, name: str) -> None:
     """Small enough for a repository."""
     buffer = io.BytesIO()
-    picture.convert("RGB").quantize(colours, dither=Image.Dither.FLOYDSTEINBERG).save(
-        buffer, "PNG", optimize=True
-    )
-    write_whole(IMAGES / name, buffer.getvalue())
-    print(f"{name}: {picture.width} x {picture.height}, {len(buffer.getvalue()) // 1024} kB")
+    picture.convert("RGB").save(buffer, "JPEG", quality=88, subsampling=0, optimize=True)
+    write_whole(IMAGES / f"{name}.jpg", buffer.getvalue())
+    print(f"{name}.jpg: {picture.width} x {picture.height}, {len(buffer.getvalue()) // 1024} kB")
 
 
 def photograph(page: Path, name: str, width: int, height: int) -> None:
@@ -55,14 +53,14 @@ def main() -> None:
         tour(demo)
         methods = Image.open(demo / "methods.png")
         half = (methods.width * 5 // 8, methods.height * 5 // 8)
-        keep(methods.resize(half, Image.Resampling.LANCZOS), "methods.png")
-        keep(Image.open(demo / "review.png"), "review.png", 64)
-        photograph(demo / "scene.html", "page.png", 1100, 720)
+        keep(methods.resize(half, Image.Resampling.LANCZOS), "methods")
+        keep(Image.open(demo / "review.png"), "review")
+        photograph(demo / "scene.html", "page", 1100, 720)
         if len(sys.argv) == 4:
             head = demo / "two_classes.png"
             example = HERE.parent / "examples" / "two_classes.py"
             subprocess.run([sys.executable, str(example), *sys.argv[1:], str(head)], check=True)
-            keep(Image.open(head), "two_classes.png")
+            keep(Image.open(head), "two_classes")
 
 
 if __name__ == "__main__":

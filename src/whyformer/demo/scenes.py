@@ -16,16 +16,18 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SIDE = 96
 #: a digit's height in pixels
-SMALLEST, LARGEST = 40, 56
+SMALLEST, LARGEST = 42, 56
 #: how much brighter a digit is than the ground around it, at least
-CONTRAST = 70
+CONTRAST = 85
+#: pixels between the digits of a scene, at least
+APART = 5
 #: every fifth digit is kept from training
 HELD_OUT = 5
 #: enlarged digits have this many pixels a side before they are turned and placed
@@ -142,6 +144,7 @@ def place_digit(
     rng: np.random.Generator, digit: np.ndarray, taken: list[np.ndarray], crowded: bool
 ) -> np.ndarray:
     """The digit turned, sized and put where no other digit lies: ink over the whole scene."""
+    occupied = sum((widened(mask) for mask in taken), np.zeros((SIDE, SIDE), np.float32))
     best: np.ndarray = np.zeros((SIDE, SIDE), np.float32)
     least = np.inf
     stamp = Image.fromarray((digit * 255).astype(np.uint8))
@@ -154,7 +157,7 @@ def place_digit(
         layer = Image.new("L", (SIDE, SIDE))
         layer.paste(turned, (int(left), int(top)))
         ink = np.asarray(layer).astype(np.float32) / 255
-        overlap = sum(float((ink * mask).sum()) for mask in taken)
+        overlap = float((ink * occupied).sum())
         if overlap < least:
             best, least = ink, overlap
         if least == 0:
@@ -162,8 +165,14 @@ def place_digit(
     return best
 
 
+def widened(mask: np.ndarray) -> np.ndarray:
+    """The mask with a margin, so that neighbours stay apart."""
+    grown = Image.fromarray(mask.astype(np.uint8)).filter(ImageFilter.MaxFilter(2 * APART + 1))
+    return np.asarray(grown).astype(np.float32)
+
+
 def bright_colour(rng: np.random.Generator, ground: np.ndarray, ink: np.ndarray) -> np.ndarray:
     """Brighter than the ground that the digit lies on, with a tint of its own."""
     around = float(ground[ink > 0.1].mean())
-    value = rng.uniform(around + CONTRAST, 245)
+    value = rng.uniform(min(around + CONTRAST, 235), 245)
     return (value + rng.uniform(-20, 20, 3)).clip(0, 255).astype(np.float32)
