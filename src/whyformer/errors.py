@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -43,3 +44,9 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
         return "did you mean " + " or ".join(repr(folded[option]) for option in close) + "?"
     shown = ", ".join(repr(option) for option in options[:12])
     return f"known: {shown}" + (", ..." if len(options) > 12 else "")
+
+
+def first_line(error: BaseException) -> str:
+    """The start of another library's message, without what it prints below and around it."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
+    return text.splitlines()[0] if text else type(error).__name__

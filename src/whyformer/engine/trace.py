@@ -14,7 +14,7 @@ from whyformer.engine.names import MOVING_NODES
 from whyformer.engine.operations import Absolute, Scratch, Switch
 from whyformer.engine.recorder import Recorder, Seen
 from whyformer.engine.rules import Rules
-from whyformer.errors import InputError, ModelError, WhyformerError
+from whyformer.errors import InputError, ModelError, WhyformerError, first_line
 
 #: of several inputs, the one that says how many samples there are
 MAIN_INPUTS = ("input_ids", "pixel_values", "inputs_embeds")
@@ -264,10 +264,6 @@ def why_cut(seen: Seen) -> str:
     return (
         "some operation of the forward is invisible to autograd (a custom kernel, a scripted part)"
     )
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def innermost(error: BaseException) -> str:

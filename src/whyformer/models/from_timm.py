@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from whyformer.errors import ModelError, UnknownNameError, nearest
+from whyformer.errors import ModelError, UnknownNameError, first_line, nearest
 from whyformer.explainer import Explainer
 from whyformer.models.images import ImagePipeline
-from whyformer.models.pipeline import first_line, move
+from whyformer.models.pipeline import move
 
 
 def load_timm(

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from whyformer.errors import ModelError, nearest
+from whyformer.errors import ModelError, first_line, nearest
 from whyformer.explainer import Explainer
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.models.images import ImagePipeline
-from whyformer.models.pipeline import Pipeline, first_line, move
+from whyformer.models.pipeline import Pipeline, move
 from whyformer.models.texts import TextPipeline
 
 #: the end of an architecture's name, and what it reads

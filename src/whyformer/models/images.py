@@ -7,11 +7,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
 
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
@@ -20,8 +23,6 @@ from whyformer.files import FOLDER, what_is
 from whyformer.models.pipeline import Pipeline, Recorded
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from whyformer.explainer import Recording
 
 #: larger images are refused: decoding them can take all memory
@@ -58,11 +59,42 @@ class ImagePipeline(Pipeline):
         if not given:
             raise InputError("the list of images is empty; give at least one")
         notes: list[str] = []
-        images = [read_image(item, notes) for item in given]
-        pixels = self._prepare(images)
-        picture = pixels * pixels.new_tensor(self._std).view(-1, 1, 1)
-        picture = (picture + pixels.new_tensor(self._mean).view(-1, 1, 1)).clamp(0, 1)
-        return RecordedImages(self, self.explainer.record(pixels), picture, tuple(notes))
+        pixels = self._prepare([read_image(item, notes) for item in given])
+        return RecordedImages(
+            self, self.explainer.record(pixels), self._picture(pixels), tuple(notes)
+        )
+
+    def record_picture(self, picture: Tensor) -> Recorded:
+        """Run the forward for pictures from 0 to 1 that are in the model's size already."""
+        return RecordedImages(self, self.explainer.record(self.normalise(picture)), picture, ())
+
+    def read(self, image: Image.Image) -> Tensor:
+        """A picture as the model's own preprocessing leaves it, before it normalises.
+
+        (1, channels, height, width), from 0 to 1.
+        """
+        return self._picture(self._prepare([image]))
+
+    def fit(self, image: Image.Image) -> Tensor:
+        """A picture stretched straight to the model's input size, with nothing cut off."""
+        height, width = self.input_size
+        resized = image.resize((width, height), Image.Resampling.BILINEAR)
+        return torch.from_numpy(np.array(resized)).permute(2, 0, 1).unsqueeze(0) / 255
+
+    def normalise(self, picture: Tensor) -> Tensor:
+        return (picture - self._column(self._mean)) / self._column(self._std)
+
+    @cached_property
+    def input_size(self) -> tuple[int, int]:
+        """Height and width of what the model reads."""
+        height, width = self._prepare([Image.new("RGB", (256, 256))]).shape[-2:]
+        return height, width
+
+    def _picture(self, pixels: Tensor) -> Tensor:
+        return (pixels * self._column(self._std) + self._column(self._mean)).clamp(0, 1)
+
+    def _column(self, values: Sequence[float]) -> Tensor:
+        return torch.tensor(values).view(-1, 1, 1)
 
 
 class RecordedImages(Recorded):

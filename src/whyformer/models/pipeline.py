@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from whyformer.errors import ModelError
+from whyformer.errors import ModelError, first_line
 from whyformer.explainer import DEFAULT_METHOD, DEFAULT_PRESET, Explainer, get_preset
 from whyformer.methods import get_method, methods
 
@@ -130,12 +129,6 @@ def move(model: nn.Module, device: str | None) -> None:
         model.to(device)
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {device!r} cannot be used: {first_line(error)}") from error
-
-
-def first_line(error: Exception) -> str:
-    """The start of a library's message, without what it prints below and around it."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
-    return text.splitlines()[0] if text else type(error).__name__
 
 
 def default_methods() -> list[str]:
