@@ -34,7 +34,7 @@ bench: $(MAIN)/ready
 	$(MAIN)/bin/python benchmarks/cost.py
 
 points: $(MAIN)/ready
-	$(MAIN)/bin/python benchmarks/pointing.py
+	$(MAIN)/bin/whyformer evaluate pointing --limit 200 --methods all
 
 images: $(MAIN)/ready
 	$(MAIN)/bin/python docs/images.py

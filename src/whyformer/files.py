@@ -10,6 +10,9 @@ from pathlib import Path
 from whyformer.errors import InputError, OutputError
 
 FILE, FOLDER = "file", "folder"
+IMAGE_ENDINGS = {
+    ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif",
+}  # fmt: skip
 
 
 def what_is(path: Path) -> str | None:

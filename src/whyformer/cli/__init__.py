@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import whyformer.cli.comparing as comparing
+import whyformer.cli.evaluating as evaluating
 import whyformer.cli.explaining as explaining
 import whyformer.cli.listing as listing
 import whyformer.cli.touring as touring
@@ -57,6 +58,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"whyformer {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (touring, explaining, comparing, listing):
+    for command in (touring, explaining, comparing, evaluating, listing):
         command.add_to(commands)
     return parser

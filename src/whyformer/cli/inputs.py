@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.errors import InputError
-from whyformer.files import what_is
-
-IMAGE_ENDINGS = {
-    ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif",
-}  # fmt: skip
+from whyformer.files import IMAGE_ENDINGS, what_is
 
 
 @dataclass(frozen=True)

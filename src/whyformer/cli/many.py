@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from whyformer import __version__
-from whyformer.cli.inputs import IMAGE_ENDINGS, Given, read_input, shorten, with_pair
+from whyformer.cli.inputs import Given, read_input, shorten, with_pair
 from whyformer.cli.options import load_for, look_of
 from whyformer.errors import InputError
-from whyformer.files import FILE, FOLDER, check_writable, what_is, write_whole
+from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, check_writable, what_is, write_whole
 from whyformer.words import printable
 
 SETTINGS = ".whyformer.json"
