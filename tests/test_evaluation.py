@@ -22,6 +22,7 @@ from conftest import shared
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.estimates import bootstrap, mean
+from whyformer.evaluation.images import SHARES, logits_of, perturb
 from whyformer.evaluation.samples import (
     ClassFolders,
     IndexedImages,
@@ -30,7 +31,6 @@ from whyformer.evaluation.samples import (
     imagenet_numbers,
     open_images,
 )
-from whyformer.evaluation.tasks import SHARES, logits_of, perturb
 from whyformer.methods import registry
 from whyformer.methods.question import Answer, Question
 
@@ -270,7 +270,7 @@ class TestData:
             evaluate(
                 "segmentation", why, data.parent, methods=FEW, out=tmp_path / "c", progress=False
             )
-        with pytest.raises(InputError, match="needs an image model"):
+        with pytest.raises(InputError, match="needs images"):
             evaluate("pointing", whyformer.load("demo-text"), out=tmp_path / "d")
 
 

@@ -14,25 +14,27 @@ EPILOG = """examples:
   whyformer evaluate pointing                           embedded model and scenes, offline
   whyformer evaluate segmentation --model ./my-vit --data pets/ --out runs/pets
   whyformer evaluate perturbation --model ./my-vit --data imagenet/val --limit 1000 --out runs/in
+  whyformer evaluate rationales --model ./my-bert --data movies/ --out runs/movies
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
 
 data: a folder for each class (named by ImageNet's number, by index or by label), or a folder with
-index.jsonl (lines with "image", "mask", "label"). A killed run goes on where it was.
+index.jsonl (lines with "image", "mask", "label"); for rationales an ERASER directory. A killed run
+goes on where it was.
 """
-BENCHMARKS = ("perturbation", "segmentation", "pointing")
+BENCHMARKS = ("perturbation", "segmentation", "rationales", "pointing")
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="measure which method explains a model best",
-        description="Measure which method explains an image model best.",
+        description="Measure which method explains a model best.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("benchmark", choices=BENCHMARKS)
     add_model_options(parser)
-    parser.add_argument("--data", metavar="FOLDER", help="default: embedded scenes of digits")
+    parser.add_argument("--data", metavar="FOLDER", help="default: embedded scenes, or reviews")
     parser.add_argument("--limit", type=int, metavar="N", help="evenly chosen samples")
     parser.add_argument(
         "--methods",
@@ -40,6 +42,12 @@ def add_to(commands: Any) -> None:
         help="or all (default: all but attention_flow, which is slow)",
     )
     parser.add_argument("--preset", default="stable", metavar="NAME")
+    parser.add_argument("--split", default="test", help="of an ERASER directory (default: test)")
+    parser.add_argument(
+        "--cut",
+        default="head",
+        help="what is read of a document that is too long: head (default), tail or windows",
+    )
     parser.add_argument(
         "-o", "--out", metavar="FOLDER", help="default: runs/BENCHMARK-MODEL in this folder"
     )
@@ -54,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
         chosen = tuple(get_method(name).name for name in listed)
     if options.limit is not None and options.limit < 1:
         raise InputError(f"--limit {options.limit}: expected at least 1")
-    why = load_for(options, "image")
+    why = load_for(options, "text" if options.benchmark == "rationales" else "image")
 
     from whyformer.evaluation import evaluate
     from whyformer.models.pipeline import default_methods
@@ -67,6 +75,8 @@ def run(options: argparse.Namespace) -> None:
         methods=chosen or tuple(default_methods()),
         preset=options.preset,
         limit=options.limit,
+        split=options.split,
+        cut=options.cut,
         out=folder,
         progress=not options.quiet,
     )

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from whyformer.errors import InputError, UnknownNameError, nearest
+from whyformer.evaluation.documents import open_documents
+from whyformer.evaluation.images import Perturbation, Pointing, Segmentation
+from whyformer.evaluation.rationales import CUTS, Rationales
 from whyformer.evaluation.runner import processes, run
 from whyformer.evaluation.samples import Samples, open_images
 from whyformer.evaluation.tables import Table, save_results
-from whyformer.evaluation.tasks import TASKS, Record
+from whyformer.evaluation.task import Record, Task
 from whyformer.explainer import DEFAULT_PRESET, get_preset
-from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline, default_methods
 
-__all__ = ["Result", "evaluate"]
+__all__ = ["BENCHMARKS", "Result", "evaluate"]
+
+BENCHMARKS: dict[str, type[Task]] = {
+    task.name: task for task in (Perturbation, Segmentation, Rationales, Pointing)
+}
 
 
 @dataclass(frozen=True)
@@ -30,44 +37,59 @@ class Result:
 def evaluate(
     benchmark: str,
     why: Pipeline,
-    data: str | Path | Samples | None = None,
+    data: str | Path | Samples[Any] | None = None,
     *,
     methods: Sequence[str] | None = None,
     preset: str = DEFAULT_PRESET,
     limit: int | None = None,
+    split: str = "test",
+    cut: str = "head",
     out: str | Path,
     progress: bool = True,
 ) -> Result | None:
     """Run a benchmark and write its tables; under ``torchrun`` the first process returns them.
 
-    ``benchmark``: "perturbation", "segmentation" or "pointing". ``data``: a folder, samples of your
-    own, or None for the embedded scenes. ``out`` keeps the run, which can be resumed.
+    ``benchmark``: "perturbation", "segmentation", "rationales" or "pointing". ``data``: a folder,
+    samples of your own, or None for the embedded scenes and reviews. ``split`` and ``cut`` go with
+    rationales: which part of an ERASER directory, and what is read of a long document ("head",
+    "tail", "windows"). ``out`` keeps the run, which can be resumed.
     """
-    if benchmark not in TASKS:
-        raise UnknownNameError(f"unknown benchmark {benchmark!r}; {nearest(benchmark, TASKS)}")
+    if benchmark not in BENCHMARKS:
+        raise UnknownNameError(f"unknown benchmark {benchmark!r}; {nearest(benchmark, BENCHMARKS)}")
+    if cut not in CUTS:
+        raise UnknownNameError(f"unknown cut {cut!r}; {nearest(cut, CUTS)}")
     get_preset(preset)
-    if not isinstance(why, ImagePipeline):
-        raise InputError(f"{benchmark} needs an image model, and {why.name} reads {why.kind}s")
+    wanted = "text" if benchmark == Rationales.name else "image"
+    if why.kind != wanted:
+        raise InputError(f"{benchmark} needs {wanted}s, and {why.name} reads {why.kind}s")
+    chosen = tuple(methods or default_methods())
+    task = BENCHMARKS[benchmark](chosen, preset)
+    if isinstance(task, Rationales):
+        task = Rationales(chosen, preset, cut)
+    place = None if data is None or isinstance(data, Samples) else str(data)
     if isinstance(data, Samples):
         samples = data
+    elif isinstance(task, Rationales):
+        samples = open_documents(place, split, why.labels, limit)
     else:
-        digits = 2 if benchmark == "pointing" else 1
-        samples = open_images(None if data is None else str(data), digits, why.labels, limit)
-    task = TASKS[benchmark](tuple(methods or default_methods()), preset)
+        digits = 2 if isinstance(task, Pointing) else 1
+        samples = open_images(place, digits, why.labels, limit)
     folder = Path(out)
     records = run(task, why, samples, folder, progress=progress)
     if processes()[0] != 0:
         return None
+    return summarise(task, why.name, samples.name, records, folder)
+
+
+def summarise(task: Task, model: str, data: str, records: list[Record], folder: Path) -> Result:
     good = [record for record in records if "error" not in record]
+    bad = [record["error"] for record in records if "error" in record]
     if not good:
-        raise InputError(f"no sample could be measured; the first: {records[0]['error']}")
-    failed = len(records) - len(good)
-    summary = f"{benchmark}: {why.name} on {samples.name}, {len(good)} samples, preset {preset}" + (
-        f"; {failed} could not be measured ({next(r['error'] for r in records if 'error' in r)})"
-        if failed
-        else ""
-    )
-    table = Table(benchmark, task.figures(good))
-    facts = {"model": why.name, "data": samples.name, "preset": preset}
-    save_results(table, {**facts, "samples": len(good), "failed": failed}, folder)
+        raise InputError(f"no sample could be measured; the first: {bad[0]}")
+    summary = f"{task.name}: {model} on {data}, {len(good)} samples, preset {task.preset}"
+    if bad:
+        summary += f"; {len(bad)} could not be measured (the first: {bad[0]})"
+    table = Table(task.name, task.figures(good))
+    counts = {"samples": len(good), "failed": len(bad)}
+    save_results(table, {"model": model, "data": data, **task.settings, **counts}, folder)
     return Result(summary, table, records)

@@ -20,15 +20,15 @@ from tqdm.auto import tqdm
 from whyformer import __version__
 from whyformer.errors import InputError, OutputError
 from whyformer.evaluation.samples import Samples
-from whyformer.evaluation.tasks import Record, Task
+from whyformer.evaluation.task import Record, Task
 from whyformer.files import what_is, write_whole
-from whyformer.models.images import ImagePipeline
+from whyformer.models.pipeline import Pipeline
 
 SETTINGS = "settings.json"
 
 
 def run(
-    task: Task, why: ImagePipeline, samples: Samples, folder: Path, *, progress: bool = True
+    task: Task, why: Pipeline, samples: Samples[Any], folder: Path, *, progress: bool = True
 ) -> list[Record]:
     """Measure what is missing, and return all records in the order of the samples.
 

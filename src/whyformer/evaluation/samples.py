@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -26,6 +26,8 @@ SCENE_SEED = 3_000_003
 INDEX = "index.jsonl"
 WNID = re.compile(r"n\d{8}")
 
+Sample = TypeVar("Sample")
+
 
 @dataclass(frozen=True)
 class ImageSample:
@@ -38,7 +40,7 @@ class ImageSample:
     masks: Mapping[int, np.ndarray] = field(default_factory=dict)
 
 
-class Samples(ABC):
+class Samples(ABC, Generic[Sample]):
     """A data set: so many samples, each with a key of its own, read on demand."""
 
     name: str
@@ -48,11 +50,11 @@ class Samples(ABC):
         return len(self.keys)
 
     @abstractmethod
-    def __getitem__(self, index: int) -> ImageSample:
+    def __getitem__(self, index: int) -> Sample:
         """Read one sample; an ``InputError`` says what is wrong with it."""
 
 
-class Scenes(Samples):
+class Scenes(Samples[ImageSample]):
     """Embedded digit scenes with ``digits`` different digits each, and the mask of each."""
 
     def __init__(self, digits: int, length: int = SCENE_COUNT) -> None:
@@ -70,7 +72,7 @@ class Scenes(Samples):
         )
 
 
-class ClassFolders(Samples):
+class ClassFolders(Samples[ImageSample]):
     """A folder for each class, as torchvision's ``ImageFolder`` has them.
 
     Folders are named by ImageNet's numbers (n01440764), by index, or by the model's labels.
@@ -88,7 +90,7 @@ class ClassFolders(Samples):
         return ImageSample(self.keys[index], read_image(path, []), self._classes[path.parent.name])
 
 
-class IndexedImages(Samples):
+class IndexedImages(Samples[ImageSample]):
     """A folder with ``index.jsonl``: lines with "image", and "mask" and "label" where known."""
 
     def __init__(self, folder: Path) -> None:
@@ -122,23 +124,23 @@ class IndexedImages(Samples):
         return ImageSample(entry["image"], image, entry.get("label"), mask)
 
 
-class Some(Samples):
+class Some(Samples[Sample]):
     """Evenly chosen samples of another data set."""
 
-    def __init__(self, samples: Samples, limit: int) -> None:
+    def __init__(self, samples: Samples[Sample], limit: int) -> None:
         self._samples = samples
         chosen = np.linspace(0, len(samples), min(limit, len(samples)), endpoint=False)
         self._places = [int(place) for place in chosen]
         self.name = f"{samples.name}, {len(self._places)} of {len(samples)}"
         self.keys = [samples.keys[i] for i in self._places]
 
-    def __getitem__(self, index: int) -> ImageSample:
+    def __getitem__(self, index: int) -> Sample:
         return self._samples[self._places[index]]
 
 
 def open_images(
     data: str | None, digits: int, labels: Sequence[str] | None, limit: int | None = None
-) -> Samples:
+) -> Samples[ImageSample]:
     """A data set by its place: a folder, or None for the embedded scenes."""
     if data is None:
         return Scenes(digits, limit or SCENE_COUNT)
@@ -146,7 +148,7 @@ def open_images(
     if what_is(folder) != FOLDER:
         raise InputError(f"no such folder: {data}")
     if what_is(folder / INDEX):
-        samples: Samples = IndexedImages(folder)
+        samples: Samples[ImageSample] = IndexedImages(folder)
     else:
         samples = ClassFolders(folder, labels)
     if not len(samples):

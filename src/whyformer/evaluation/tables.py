@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.evaluation.estimates import Estimate
-from whyformer.evaluation.tasks import Figures
+from whyformer.evaluation.task import Figures
 from whyformer.files import write_whole
 
 #: where less is better

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -66,6 +67,19 @@ class TextPipeline(Pipeline):
                 f"model's {self.longest}; texts that need windows are explained one at a time"
             )
         return RecordedWindows(self, self._windows(texts[0]), progress)
+
+    def fitting(self, tokens: Sequence[str], from_end: bool = False) -> int:
+        """How many of a text's tokens the model reads at once, from its start or its end."""
+        encoding = self.tokenizer(" ".join(tokens), add_special_tokens=False, verbose=False)
+        offsets = encoding.encodings[0].offsets
+        room = self.longest - self.tokenizer.num_special_tokens_to_add(pair=False)
+        if len(offsets) <= room:
+            return len(tokens)
+        ends = np.cumsum([len(token) + 1 for token in tokens]) - 1
+        if from_end:
+            starts = ends - [len(token) for token in tokens]
+            return int((starts >= offsets[-room][0]).sum())
+        return int((ends <= offsets[room - 1][1]).sum())
 
     def _encode(self, texts: Sequence[TextInput], **options: Any) -> Any:
         pairs = {isinstance(text, tuple) for text in texts}

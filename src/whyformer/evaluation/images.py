@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import asdict
 
 import numpy as np
 import torch
@@ -15,7 +14,6 @@ from torch import Tensor
 from whyformer.engine.trace import as_logits
 from whyformer.errors import InputError
 from whyformer.evaluation import estimates
-from whyformer.evaluation.estimates import Estimate
 from whyformer.evaluation.metrics import (
     above_mean,
     area_under_curve,
@@ -25,37 +23,25 @@ from whyformer.evaluation.metrics import (
     segmentation_precision,
 )
 from whyformer.evaluation.samples import ImageSample
+from whyformer.evaluation.task import Figures, Record, Task
 from whyformer.methods import get_method
 from whyformer.models.images import ImagePipeline
-from whyformer.models.pipeline import Recorded
+from whyformer.models.pipeline import Pipeline, Recorded
 
 #: the shares of an image's pixels that perturbation removes
 SHARES = tuple(step / 10 for step in range(1, 10))
 
-Record = dict[str, Any]
-Figures = dict[str, dict[str, Estimate]]
 
+class ImageTask(Task):
+    """A benchmark of image models."""
 
-@dataclass(frozen=True)
-class Task(ABC):
-    """A benchmark of methods under a preset."""
-
-    methods: tuple[str, ...]
-    preset: str
-
-    name: ClassVar[str]
+    def measure(self, why: Pipeline, sample: ImageSample) -> Record:
+        if not isinstance(why, ImagePipeline):
+            raise InputError(f"{self.name} needs an image model, and {why.name} reads {why.kind}s")
+        return self.measure_image(why, sample)
 
     @abstractmethod
-    def measure(self, why: ImagePipeline, sample: ImageSample) -> Record:
-        """Everything that the figures need of one sample: numbers and lists, by method."""
-
-    @abstractmethod
-    def figures(self, records: Sequence[Record]) -> Figures:
-        """By method and setting, from all records."""
-
-    @property
-    def settings(self) -> Record:
-        return {"task": self.name, **asdict(self)}
+    def measure_image(self, why: ImagePipeline, sample: ImageSample) -> Record: ...
 
     def _maps(
         self,
@@ -66,16 +52,15 @@ class Task(ABC):
     ) -> dict[int, np.ndarray]:
         """A map for each target; a class-agnostic method makes one for all of them."""
         chosen = get_method(method)
-        quiet = {"progress": False} if "progress" in chosen.options else {}
         wanted = list(dict.fromkeys(targets)) if chosen.class_specific else None
-        explanation = recorded.explain(wanted, method, self.preset, matrix=False, **quiet)
+        explanation = recorded.explain(wanted, method, self.preset, **self._options(method))
         maps = explanation.image_map(size)[0].double().cpu().numpy()
         if wanted is None:
             return dict.fromkeys(targets, maps)
         return dict(zip(wanted, maps, strict=True))
 
 
-class Perturbation(Task):
+class Perturbation(ImageTask):
     """Remove pixels in the order of their relevance and see how long the model is right.
 
     Black before normalisation, in steps of a tenth; top-1 accuracy against the ground truth.
@@ -83,7 +68,7 @@ class Perturbation(Task):
 
     name = "perturbation"
 
-    def measure(self, why: ImagePipeline, sample: ImageSample) -> Record:
+    def measure_image(self, why: ImagePipeline, sample: ImageSample) -> Record:
         if sample.label is None:
             raise InputError("the sample has no label, which perturbation needs")
         picture = why.read(sample.image)
@@ -150,12 +135,12 @@ def logits_of(why: ImagePipeline, picture: Tensor) -> Tensor:
     return as_logits(why.model(pixels), len(picture)).cpu()
 
 
-class Segmentation(Task):
+class Segmentation(ImageTask):
     """Take what lies above a map's mean for the foreground, and compare it with a mask."""
 
     name = "segmentation"
 
-    def measure(self, why: ImagePipeline, sample: ImageSample) -> Record:
+    def measure_image(self, why: ImagePipeline, sample: ImageSample) -> Record:
         if sample.foreground is None:
             raise InputError("the sample has no mask, which segmentation needs")
         height, width = why.input_size
@@ -195,12 +180,12 @@ def _mean_iou(means: np.ndarray) -> np.ndarray:
     return (means[..., 2:4] / np.maximum(means[..., 4:6], 1e-12)).mean(-1)
 
 
-class Pointing(Task):
+class Pointing(ImageTask):
     """Ask about each of several objects: whose pixels get more of the relevance?"""
 
     name = "pointing"
 
-    def measure(self, why: ImagePipeline, sample: ImageSample) -> Record:
+    def measure_image(self, why: ImagePipeline, sample: ImageSample) -> Record:
         if len(sample.masks) < 2:
             raise InputError("the sample has fewer than two masks, which pointing needs")
         recorded = why.record_picture(why.fit(sample.image))
@@ -228,6 +213,3 @@ class Pointing(Task):
                 "points": estimates.mean(np.array(hits)),
             }
         return found
-
-
-TASKS: dict[str, type[Task]] = {task.name: task for task in (Perturbation, Segmentation, Pointing)}

@@ -1,0 +1,161 @@
+"""Rationales: tokens, pieces and evidence meet where they should."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import whyformer
+from conftest import shared
+from whyformer.demo.reviews import reviews, unmarked
+from whyformer.errors import InputError
+from whyformer.evaluation import evaluate
+from whyformer.evaluation.documents import Eraser, Reviews, class_of
+from whyformer.evaluation.rationales import COUNTS, token_places, word_scores
+from whyformer.words import Piece
+
+
+@pytest.fixture(scope="module")
+def why() -> Any:
+    return whyformer.load("demo-text")
+
+
+def write_eraser(folder: Path, **changes: Any) -> Path:
+    (folder / "docs").mkdir(parents=True)
+    (folder / "docs" / "a.txt").write_text("a dull film .\nbut warm at heart .")
+    span = {"docid": "a.txt", "start_token": 5, "end_token": 7, "text": "warm at"}
+    entry = {"annotation_id": "a.txt", "classification": "POS", "evidences": [[span]], **changes}
+    (folder / "test.jsonl").write_text(json.dumps(entry) + "\n")
+    return folder
+
+
+def test_marks_become_places() -> None:
+    tokens, marked = unmarked("a [[ truly bad ]] film , [[ avoid ]]")
+    assert tokens == ["a", "truly", "bad", "film", ",", "avoid"]
+    assert marked == {1, 2, 5}
+
+
+def test_embedded_reviews_are_balanced_and_marked() -> None:
+    found = reviews()
+    verdicts = [verdict for verdict, _, _ in found]
+    assert verdicts.count("negative") == verdicts.count("positive") == len(found) / 2
+    assert all(0 < len(marked) < len(tokens) / 2 for _, tokens, marked in found)
+    assert not any("[[" in token or "]]" in token for _, tokens, _ in found for token in tokens)
+
+
+def test_a_token_has_its_highest_piece() -> None:
+    """ "un" + "like" + "ly" are one token, "it" and "'s" of one token count together."""
+    pieces = [
+        Piece("[CLS]", " ", None), Piece("un", "", 0), Piece("like", "", 0), Piece("ly", "", 0),
+        Piece("it", " ", 1), Piece("'", "", 2), Piece("s", "", 3), Piece("[SEP]", " ", None),
+    ]  # fmt: skip
+    places = token_places(["unlikely", "it's", "unread"])
+    scores = word_scores(pieces, [9, 0.1, 0.5, 0.2, 0.3, 0.7, 0.0, 9], places)
+    assert scores == [0.5, 0.7, -np.inf]
+
+
+def test_eraser_directories(tmp_path: Path) -> None:
+    document = Eraser(write_eraser(tmp_path / "good"), "test", ["negative", "positive"])[0]
+    assert document.label == 1
+    assert [document.tokens[i] for i in sorted(document.evidence)] == ["warm", "at"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"classification": "MIXED"}, "'MIXED' is none of the model's"),
+        ({"evidences": [[{"docid": "a.txt", "start_token": 5, "end_token": 99}]]}, "5 to 99"),
+        ({"evidences": [[{"docid": "b.txt", "start_token": 0, "end_token": 1}]]}, "no such file"),
+        (
+            {
+                "evidences": [
+                    [{"docid": d, "start_token": 0, "end_token": 1} for d in ("a.txt", "b.txt")]
+                ]
+            },
+            "2 documents",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path: Path, changes: Any, said: str) -> None:
+    samples = Eraser(write_eraser(tmp_path / "bad", **changes), "test", ["negative", "positive"])
+    with pytest.raises(InputError, match=said):
+        samples[0]
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no ERASER directory"):
+        Eraser(tmp_path, "test", ["negative", "positive"])
+
+
+def test_short_names_of_classes() -> None:
+    assert class_of("NEG", ["Negative", "Positive"]) == 0
+    assert class_of("positive", ["NEG", "POS"]) == 1
+    with pytest.raises(InputError, match="several"):
+        class_of("p", ["poor", "perfect"])
+
+
+@pytest.mark.parametrize("end", [False, True])
+def test_what_fits_is_what_the_model_reads(why: Any, end: bool) -> None:
+    tokens = ("a joyless unbelievably long-winded film , yes " * 80).split()
+    kept = why.fitting(tokens, from_end=end)
+    assert 0 < kept < len(tokens)
+    part, more = (
+        (tokens[-kept:], tokens[-kept - 1 :]) if end else (tokens[:kept], tokens[: kept + 1])
+    )
+    assert len(why.tokenizer(" ".join(part))["input_ids"]) <= why.longest
+    assert len(why.tokenizer(" ".join(more))["input_ids"]) > why.longest
+    assert why.fitting(tokens[:5]) == 5
+
+
+@pytest.mark.parametrize("cut", ["head", "tail", "windows"])
+def test_a_run_over_embedded_reviews(why: Any, tmp_path: Path, cut: str) -> None:
+    result = evaluate(
+        "rationales", why, methods=["transformer_attribution", "rollout"], limit=3, cut=cut,
+        out=tmp_path, progress=False,
+    )  # fmt: skip
+    assert result is not None
+    found = json.loads((tmp_path / "results.json").read_text())["rationales"]
+    assert list(found["rollout"]) == [str(count) for count in COUNTS]
+
+
+def test_the_figure_is_the_mean_of_token_f1(why: Any, tmp_path: Path) -> None:
+    """One review, computed again by hand from the words and their scores."""
+    document = Reviews(why.labels)[1]
+    evaluate("rationales", why, methods=["gradcam"], limit=12, out=tmp_path, progress=False)
+    lines = (tmp_path / "records-0.jsonl").read_text().splitlines()
+    record = next(r for r in map(json.loads, lines) if r["key"] == document.key)
+    explanation = why(" ".join(document.tokens), document.label, "gradcam")
+    scores: dict[int, float] = {}
+    position = 0
+    starts = np.cumsum([0, *(len(token) + 1 for token in document.tokens)])
+    for piece, score in zip(explanation.pieces[0], explanation.relevance[0].tolist(), strict=True):
+        if piece.word is None:
+            continue
+        position += len(piece.gap)
+        token = int(np.searchsorted(starts, position, side="right")) - 1
+        scores[token] = max(scores.get(token, -1.0), score)
+        position += len(piece.text)
+    best = sorted(scores, key=lambda token: (-scores[token], token))[:10]
+    hits = len(set(best) & document.evidence)
+    precision, recall = hits / 10, hits / len(document.evidence)
+    expected = 2 * precision * recall / (precision + recall) if hits else 0
+    assert record["methods"]["gradcam"][0] == pytest.approx(expected)
+
+
+@pytest.mark.slow
+def test_movie_reviews_are_near_the_known_figures(tmp_path: Path) -> None:
+    """All 199 reviews gave 7.8 at 10 words and 29.5 at 80 for the method."""
+    minilm = whyformer.load(shared("data", "minilm_sentiment"))
+    minilm.longest = 256
+    movies = shared("data", "eraser_movies")
+    evaluate(
+        "rationales", minilm, movies, methods=["transformer_attribution"], limit=50, cut="tail",
+        out=tmp_path, progress=False,
+    )  # fmt: skip
+    found = json.loads((tmp_path / "results.json").read_text())["rationales"]
+    assert found["transformer_attribution"]["10"]["value"] == pytest.approx(7.8, abs=2)
+    assert found["transformer_attribution"]["80"]["value"] == pytest.approx(29.5, abs=4)
