@@ -52,8 +52,8 @@ def main() -> None:
         demo = Path(folder)
         tour(demo)
         methods = Image.open(demo / "methods.png")
-        half = (methods.width * 5 // 8, methods.height * 5 // 8)
-        keep(methods.resize(half, Image.Resampling.LANCZOS), "methods")
+        smaller = (methods.width * 5 // 8, methods.height * 5 // 8)
+        keep(methods.resize(smaller, Image.Resampling.LANCZOS), "methods")
         keep(Image.open(demo / "review.png"), "review")
         photograph(demo / "scene.html", "page", 1100, 720)
         if len(sys.argv) == 4:

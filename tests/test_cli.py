@@ -500,6 +500,35 @@ class TestMany:
         assert targets(tmp_path / "maps" / "a.json") == [2]
         assert "0 explained, 3 already there" in run(*arguments, "--target", "2")[1]
 
+    def test_inputs_and_strangers_are_never_replaced(
+        self, run: Run, photos: Path, tmp_path: Path
+    ) -> None:
+        before = {file: file.read_bytes() for file in photos.rglob("*.png")}
+        files = sorted(photos.glob("*.png"))
+        for more in ([], ["--overwrite"]):
+            code, _, errors = run("explain", *files, "--out", photos, *more)
+            assert code == 2
+            assert "is an input" in errors
+        (tmp_path / "maps").mkdir()
+        stranger = tmp_path / "maps" / f"{files[0].stem}.png"
+        stranger.write_bytes(b"mine")
+        code, _, errors = run("explain", *files, "--out", tmp_path / "maps")
+        assert code == 2
+        assert "no result of these settings" in errors
+        assert stranger.read_bytes() == b"mine"
+        assert {file: file.read_bytes() for file in photos.rglob("*.png")} == before
+
+    def test_other_lines_are_other_inputs(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for text in ("a good film", "a bad film"):
+            path = tmp_path / f"{text}.txt"
+            path.write_text(text)
+            os.utime(path, (1e9, 1e9))
+            run("explain", "--lines", path, "--out", tmp_path / "maps", "--format", "json")
+            data = json.loads((tmp_path / "maps" / "00001.json").read_text())
+            assert data["title"] == text
+
     def test_overwriting_that_failed_does_not_pass_for_done(
         self, run: Run, photos: Path, tmp_path: Path
     ) -> None:

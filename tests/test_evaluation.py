@@ -208,7 +208,7 @@ class TestData:
         mask.putpixel((5, 0), 255)
         mask.save(tmp_path / "m.png")
         (tmp_path / "index.jsonl").write_text('{"image": "a.png", "mask": "m.png", "label": 3}\n')
-        sample = IndexedImages(tmp_path)[0]
+        sample = IndexedImages(tmp_path, None)[0]
         assert sample.label == 3
         assert sample.foreground is not None
         assert sample.foreground.sum() == 1

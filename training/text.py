@@ -1,9 +1,10 @@
 """Train the embedded text model for sentiment: `python training/text.py DATA`.
 
-DATA holds `sst2/` (train.tsv, dev.tsv: sentence TAB label) and `eraser_movies/` (train.jsonl,
-docs/). Word pieces are learnt from the training text. First the model learns to fill in masked
-pieces of sentences and reviews; then to tell sentiment from SST-2's sentences, from the passages
-that people marked as evidence in the reviews, and from stretches of whole reviews.
+DATA holds `sst2/` (train.tsv, dev.tsv, test.tsv: sentence TAB label) and `eraser_movies/`
+(train.jsonl, val.jsonl, docs/). Word pieces are learnt from the training text. First the model
+learns to fill in masked pieces of sentences and reviews; then to tell sentiment from SST-2's
+sentences, from the passages that people marked as evidence in the reviews, and from stretches of
+whole reviews.
 """
 
 from __future__ import annotations
@@ -197,6 +198,9 @@ def main() -> None:
 
     sentences = read_tsv(options.data / "sst2" / "train.tsv")
     reviews, passages = read_reviews(options.data / "eraser_movies", "train")
+    dev = read_tsv(options.data / "sst2" / "dev.tsv")
+    test = read_tsv(options.data / "sst2" / "test.tsv")
+    unseen, _ = read_reviews(options.data / "eraser_movies", "val")
     texts = [text for text, _ in sentences + reviews]
     tokenizer = learn_pieces(texts, options.pieces)
     model = make_model(tokenizer)
@@ -205,9 +209,6 @@ def main() -> None:
     short = sentences * 2 + passages
     finetune(model, tokenizer, short, reviews, options.epochs, 32, options.rate, options.seed)
 
-    dev = read_tsv(options.data / "sst2" / "dev.tsv")
-    test = read_tsv(options.data / "sst2" / "test.tsv")
-    unseen, _ = read_reviews(options.data / "eraser_movies", "val")
     measured = {
         name: 100 * accuracy(model, tokenizer, labelled)
         for name, labelled in (("dev", dev), ("test", test), ("review", unseen))

@@ -66,10 +66,12 @@ def _pieces(encoding: Any, text: str | tuple[str, str] | None) -> Iterator[Piece
         else:
             if part != previous[0]:
                 end = 0
-            gap = parts[part][end:start]
+            written = parts[part][max(start, end) : stop]
+            text = written.lstrip() or written
+            gap = parts[part][end:start] + written[: len(written) - len(text)]
             if part != previous[0] and previous[0] is not None:
                 gap = BETWEEN_TEXTS + gap
-            yield Piece(parts[part][max(start, end) : stop], gap, word)
+            yield Piece(text, gap, word)
             end = max(end, stop)
         previous = (part, inside)
 

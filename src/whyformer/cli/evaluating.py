@@ -18,8 +18,9 @@ EPILOG = """examples:
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
 
 data: a folder for each class (named by ImageNet's number, by index or by label), or a folder with
-index.jsonl (lines with "image", "mask", "label"); for rationales an ERASER directory. A killed run
-goes on where it was.
+index.jsonl (lines with "image", "mask", "label"; segmentation needs the masks); for rationales an
+ERASER directory. Pointing needs a mask for each class, which the embedded scenes have. A killed
+run goes on where it was.
 """
 BENCHMARKS = ("perturbation", "segmentation", "rationales", "pointing")
 

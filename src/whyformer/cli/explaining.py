@@ -119,15 +119,16 @@ def check_output(out: str | None, given: Given) -> None:
     if out is None:
         return
     from whyformer.files import FOLDER, check_writable, what_is
-    from whyformer.render.saving import writer
+    from whyformer.render.saving import panel_path, writer
 
     path = Path(out)
     check_writable(path)
     if what_is(path) == FOLDER:
         raise InputError(f"{out} is a folder; one input goes to a file such as {path / 'why.png'}")
     writer(path)
-    if what_is(path) and what_is(Path(given.name)) and path.samefile(given.name):
-        raise InputError(f"{out} is the input itself; choose another name for the result")
+    for written in (path, panel_path(path)) if path.suffix == ".tex" else (path,):
+        if what_is(written) and what_is(Path(given.name)) and written.samefile(given.name):
+            raise InputError(f"{written} is the input itself; choose another name for the result")
 
 
 def present(sheet: Sheet, options: argparse.Namespace) -> None:
@@ -150,4 +151,7 @@ def present(sheet: Sheet, options: argparse.Namespace) -> None:
         from whyformer.render.terminal import has_colour, to_terminal
 
         width = shutil.get_terminal_size().columns
-        print(to_terminal(sheet, colour=has_colour(), width=width, pieces=options.pieces))
+        look = look_of(options)
+        print(
+            to_terminal(sheet, colour=has_colour(), width=width, pieces=options.pieces, look=look)
+        )

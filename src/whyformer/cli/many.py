@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import sys
@@ -15,20 +16,20 @@ from typing import Any
 from whyformer import __version__
 from whyformer.cli.inputs import Given, read_input, shorten, with_pair
 from whyformer.cli.options import load_for, look_of
-from whyformer.errors import InputError
-from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, check_writable, what_is, write_whole
+from whyformer.errors import InputError, OutputError
+from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, what_is, write_whole
 from whyformer.words import printable
 
-SETTINGS = ".whyformer.json"
+SETTINGS, DONE = ".whyformer.json", ".whyformer-done.tsv"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An input of many: what to read, its result's name without the ending, its last change."""
+    """An input of many: what to read, its result's name without the ending, and what it was."""
 
     source: str
     name: str
-    changed: float
+    state: str
     text: str | None = None
 
 
@@ -41,7 +42,7 @@ def list_inputs(options: argparse.Namespace) -> list[Entry] | None:
         return None
     files = [found for name in given for found in _files(Path(name), options.out)]
     return [
-        Entry(str(file), name, os.path.getmtime(file))
+        Entry(str(file), name, file_state(file))
         for (file, _), name in zip(files, _names(files), strict=True)
     ]
 
@@ -59,10 +60,12 @@ def _files(path: Path, out: str | None) -> Iterator[tuple[Path, Path]]:
     results = Path(out).resolve() if out else None
     if path.resolve() == results:
         raise InputError(f"{out} holds the inputs; choose another folder for the results")
+    within = results is not None and path.resolve() in results.parents
     found = sorted(
         file
         for file in path.rglob("*")
-        if file.suffix.lower() in IMAGE_ENDINGS and results not in file.resolve().parents
+        if file.suffix.lower() in IMAGE_ENDINGS
+        and not (within and results in file.resolve().parents)
     )
     if not found:
         raise InputError(f"{path} holds no images ({', '.join(sorted(IMAGE_ENDINGS))})")
@@ -78,10 +81,25 @@ def _names(files: Sequence[tuple[Path, Path]]) -> list[str]:
         for (_, relative), stem in zip(files, stems, strict=True)
     ]
     alike = Counter(names)
-    return [
+    names = [
         name if alike[name] == 1 else f"{file.resolve().parent.name}/{name}"
         for (file, _), name in zip(files, names, strict=True)
     ]
+    seen: Counter[str] = Counter()
+    for i, name in enumerate(names):
+        seen[name] += 1
+        if seen[name] > 1:
+            names[i] = f"{name}-{seen[name]}"
+    return names
+
+
+def file_state(file: Path) -> str:
+    """Something else when the file is another one, or was changed."""
+    try:
+        found = file.stat()
+    except OSError:
+        return "unreadable"
+    return f"{file.resolve()} {found.st_size} {found.st_mtime_ns}"
 
 
 def _lines(options: argparse.Namespace) -> list[Entry]:
@@ -90,10 +108,9 @@ def _lines(options: argparse.Namespace) -> list[Entry]:
         content = read_input(given, argparse.Namespace(pair=None)).content
         if not isinstance(content, str):
             raise InputError(f"{given} is an image; --lines reads text files")
-        path = Path(given)
-        changed = os.path.getmtime(path) if what_is(path) == FILE else 0.0
         for text in filter(str.strip, content.splitlines()):
-            entries.append(Entry(shorten(text), f"{len(entries) + 1:05d}", changed, text))
+            state = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+            entries.append(Entry(shorten(text), f"{len(entries) + 1:05d}", state, text))
     if not entries:
         raise InputError("the file holds no lines of text")
     return entries
@@ -111,7 +128,7 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
     from whyformer.explainer import get_preset
 
     get_preset(options.preset)
-    results = Results(options) if options.out else None
+    results = Results(options, entries) if options.out else None
     waiting = [entry for entry in entries if results is None or not results.has(entry)]
     loaded: dict[str, Any] = {}
     failed = 0
@@ -129,9 +146,11 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
             continue
         one = argparse.Namespace(**vars(options))
         if results is not None:
-            results.begin(waiting)
+            results.begin()
             one.out, one.quiet = str(results.path(entry)), True
         present(sheet, one)
+        if results is not None:
+            results.finish(entry)
     if results is not None and not (options.quiet or options.json):
         done, before = len(waiting) - failed, len(entries) - len(waiting)
         print(f"{results.folder}: {done} explained, {before} already there, {failed} failed")
@@ -145,14 +164,13 @@ def _read(entry: Entry, options: argparse.Namespace) -> Given:
 
 
 class Results:
-    """A folder of results, marked with the settings that they were made with."""
+    """A folder of results: the settings that they were made with, and what each was made from."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, entries: Sequence[Entry]) -> None:
         from whyformer.render.saving import WRITERS, writer
 
         self.folder = Path(options.out)
         self.ending = options.format.lstrip(".")
-        self.overwrite = options.overwrite
         writer(Path(f"result.{self.ending}"))
         if what_is(self.folder) == FILE or self.folder.suffix.lower() in WRITERS:
             raise InputError(f"{self.folder} is a file's name; many inputs go into a folder")
@@ -168,8 +186,14 @@ class Results:
             "pieces": options.pieces,
             "look": vars(look_of(options)),
         }
-        if not self.overwrite:
+        self._done = dict(self._read_done())
+        self._outdated: list[Path] = []
+        if options.overwrite:
+            self._outdated = [self.path(e) for e in entries if e.name in self._done]
+            self._done = {}
+        else:
             self._check_settings()
+        self._spare_others(entries, options.overwrite)
 
     def _check_settings(self) -> None:
         mark = self.folder / SETTINGS
@@ -186,22 +210,48 @@ class Results:
                     f"now {value!r}); choose another folder, or --overwrite"
                 )
 
+    def _read_done(self) -> Iterator[tuple[str, str]]:
+        path = self.folder / DONE
+        if what_is(path) is None:
+            return
+        for line in path.read_text(encoding="utf-8").splitlines():
+            name, _, state = line.partition("\t")
+            yield name, state
+
+    def _spare_others(self, entries: Sequence[Entry], overwrite: bool) -> None:
+        """No result may take the place of an input, nor of a file that is no result."""
+        inputs = {Path(entry.source).resolve() for entry in entries if entry.text is None}
+        for entry in entries:
+            result = self.path(entry)
+            if result.resolve() in inputs:
+                raise InputError(f"{result} is an input; choose another folder for the results")
+            if not overwrite and entry.name not in self._done and what_is(result) is not None:
+                raise InputError(
+                    f"{result} exists and is no result of these settings; choose another folder, "
+                    "or --overwrite"
+                )
+
     def path(self, entry: Entry) -> Path:
         return self.folder / f"{entry.name}.{self.ending}"
 
     def has(self, entry: Entry) -> bool:
-        """Whether there is a result that is no older than its input."""
-        result = self.path(entry)
-        if self.overwrite or what_is(result) != FILE:
-            return False
-        return entry.changed <= os.path.getmtime(result)
+        """Whether there is a result of this very input."""
+        return self._done.get(entry.name) == entry.state and what_is(self.path(entry)) == FILE
 
-    def begin(self, waiting: Sequence[Entry]) -> None:
-        """With the first result: old ones go, so that none passes for a new one, and the mark."""
+    def begin(self) -> None:
+        """With the first result: old ones that it replaces go, and the folder is marked anew."""
         if self._begun:
             return
         self._begun = True
-        check_writable(self.folder / SETTINGS)
-        for entry in waiting:
-            self.path(entry).unlink(missing_ok=True)
+        for path in self._outdated:
+            path.unlink(missing_ok=True)
         write_whole(self.folder / SETTINGS, json.dumps(self._settings, indent=1) + "\n")
+        kept = "".join(f"{name}\t{state}\n" for name, state in self._done.items())
+        write_whole(self.folder / DONE, kept)
+
+    def finish(self, entry: Entry) -> None:
+        try:
+            with open(self.folder / DONE, "a", encoding="utf-8", errors="replace") as file:
+                file.write(f"{entry.name}\t{entry.state}\n")
+        except OSError as error:
+            raise OutputError(f"cannot write {self.folder / DONE}: {error.strerror}") from error

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from whyformer.errors import InputError
+from whyformer.errors import ModelError
+from whyformer.models.catalogue import EMBEDDED
 
 if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline
     from whyformer.render.panels import Look
 
-DEFAULT_MODELS = {"image": "demo-vision", "text": "demo-text"}
+DEFAULT_MODELS = {model.kind: model.name for model in EMBEDDED.values()}
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +68,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         "--contour",
         type=_share,
         metavar="LEVEL",
-        help="draw a line around what is stronger than LEVEL, from 0 to 1",
+        help="draw a line around what is stronger than LEVEL, from 0 to 1 (PNG, LaTeX, terminal)",
     )
     group.add_argument(
         "--opacity", type=_share, default=0.85, help="of the map over the image, 0 to 1"
@@ -94,13 +96,19 @@ def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
     why = load(
         name,
         weights=options.weights,
-        device=options.device,
+        device=own_device(options.device),
         allow_pickle=options.allow_pickle,
         offline=options.offline,
     )
     if why.kind != kind:
-        raise InputError(f"{name} reads {_plural(why.kind)}, and the input is {_a(kind)}")
+        raise ModelError(f"{name} reads {why.kind}s, and the input is {_a(kind)}")
     return why
+
+
+def own_device(device: str | None) -> str | None:
+    """Under ``torchrun`` every process of a machine takes a GPU of its own."""
+    rank = os.environ.get("LOCAL_RANK")
+    return f"cuda:{rank}" if device == "cuda" and rank is not None else device
 
 
 def read_target(options: argparse.Namespace, labels: list[str] | None) -> Any:
@@ -112,10 +120,6 @@ def read_target(options: argparse.Namespace, labels: list[str] | None) -> Any:
     if not targets:
         return None
     return targets[0] if len(targets) == 1 else targets
-
-
-def _plural(kind: str) -> str:
-    return f"{kind}s"
 
 
 def _a(kind: str) -> str:

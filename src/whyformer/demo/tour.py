@@ -47,7 +47,7 @@ def tour(folder: Path) -> None:
     print(
         f"\nTry next:\n"
         f'  whyformer explain "a joyless film" --out why.html\n'
-        f"  whyformer explain {folder / 'scene.png'} --target {digits[0]} --contour 0.5\n"
+        f"  whyformer explain {folder / 'scene.png'} --target {digits[0]} --contour 0.5 -o a.png\n"
         f"  whyformer explain photo.jpg --model google/vit-base-patch16-224\n"
         f"  whyformer --help"
     )

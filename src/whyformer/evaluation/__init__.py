@@ -12,10 +12,11 @@ from whyformer.evaluation.documents import open_documents
 from whyformer.evaluation.images import Perturbation, Pointing, Segmentation
 from whyformer.evaluation.rationales import CUTS, Rationales
 from whyformer.evaluation.runner import processes, run
-from whyformer.evaluation.samples import Samples, open_images
+from whyformer.evaluation.samples import Samples, Some, open_images
 from whyformer.evaluation.tables import Table, save_results
 from whyformer.evaluation.task import Record, Task
 from whyformer.explainer import DEFAULT_PRESET, get_preset
+from whyformer.methods import get_method
 from whyformer.models.pipeline import Pipeline, default_methods
 
 __all__ = ["BENCHMARKS", "Result", "evaluate"]
@@ -62,18 +63,19 @@ def evaluate(
     wanted = "text" if benchmark == Rationales.name else "image"
     if why.kind != wanted:
         raise InputError(f"{benchmark} needs {wanted}s, and {why.name} reads {why.kind}s")
-    chosen = tuple(methods or default_methods())
-    task = BENCHMARKS[benchmark](chosen, preset)
-    if isinstance(task, Rationales):
-        task = Rationales(chosen, preset, cut)
+    chosen = tuple(get_method(name).name for name in methods or default_methods())
+    options = {"cut": cut} if benchmark == Rationales.name else {}
+    task = BENCHMARKS[benchmark](chosen, preset, **options)
     place = None if data is None or isinstance(data, Samples) else str(data)
     if isinstance(data, Samples):
-        samples = data
+        samples = data if limit is None else Some(data, limit)
     elif isinstance(task, Rationales):
         samples = open_documents(place, split, why.labels, limit)
     else:
         digits = 2 if isinstance(task, Pointing) else 1
         samples = open_images(place, digits, why.labels, limit)
+    if not len(samples):
+        raise InputError(f"{samples.name} holds no samples")
     folder = Path(out)
     records = run(task, why, samples, folder, progress=progress)
     if processes()[0] != 0:

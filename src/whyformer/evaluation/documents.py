@@ -47,7 +47,11 @@ class Eraser(Samples[Document]):
         if what_is(lines) is None or what_is(folder / "docs") != FOLDER:
             raise InputError(f"{folder} is no ERASER directory: expected docs/ and {lines.name}")
         text = lines.read_text(encoding="utf-8")
-        self._entries = [json.loads(line) for line in text.splitlines() if line.strip()]
+        self._entries = [
+            read_entry(line, f"{lines}, line {i}")
+            for i, line in enumerate(text.splitlines(), 1)
+            if line.strip()
+        ]
         self.keys = [entry["annotation_id"] for entry in self._entries]
 
     def __getitem__(self, index: int) -> Document:
@@ -62,6 +66,17 @@ class Eraser(Samples[Document]):
         tokens = path.read_text(encoding="utf-8").split()
         label = class_of(str(entry["classification"]), self._labels)
         return Document(self.keys[index], tokens, label, evidence_of(spans, len(tokens)))
+
+
+def read_entry(line: str, where: str) -> dict[str, Any]:
+    try:
+        entry = dict(json.loads(line))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{where}: expected a JSON object") from error
+    for key in ("annotation_id", "classification", "evidences"):
+        if key not in entry:
+            raise InputError(f"{where}: {key!r} is missing")
+    return entry
 
 
 def evidence_of(spans: Sequence[dict[str, Any]], length: int) -> frozenset[int]:
@@ -81,7 +96,7 @@ def class_of(name: str, labels: Sequence[str] | None) -> int:
     """The class that a data set's name means: "NEG" is "negative" as well."""
     wanted = name.casefold()
     known = [label.casefold() for label in labels or []]
-    found = [
+    found = [i for i, label in enumerate(known) if label == wanted] or [
         i for i, label in enumerate(known) if label.startswith(wanted) or wanted.startswith(label)
     ]
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""Means with what they are worth: bootstrap intervals, and paired differences."""
+"""Means with what they are worth: bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def bootstrap(per_sample: np.ndarray, figure: Callable[[np.ndarray], np.ndarray]
     """
     values = np.asarray(per_sample, float)
     rng = np.random.default_rng(SEED)
-    counts = rng.multinomial(len(values), np.full(len(values), 1 / len(values)), RESAMPLES)
-    again = 100 * figure(counts @ values / len(values))
+    even = np.full(len(values), 1 / len(values))
+    draws = (rng.multinomial(len(values), even) @ values / len(values) for _ in range(RESAMPLES))
+    again = 100 * figure(np.stack(list(draws)))
     low, high = np.quantile(again, [0.025, 0.975])
     return Estimate(100 * float(figure(values.mean(0))), float(low), float(high), len(values))
 

@@ -17,6 +17,7 @@ from whyformer.evaluation import estimates
 from whyformer.evaluation.metrics import (
     above_mean,
     area_under_curve,
+    mean_iou,
     overlap,
     removal_order,
     removed,
@@ -170,14 +171,10 @@ class Segmentation(ImageTask):
             )
             found[method] = {
                 "pixel_accuracy": estimates.bootstrap(sums, lambda m: m[..., 0] / m[..., 1]),
-                "miou": estimates.bootstrap(sums, _mean_iou),
+                "miou": estimates.bootstrap(sums, lambda m: mean_iou(m[..., 2:4], m[..., 4:6])),
                 "map": estimates.mean(np.array([row["precision"] for row in rows])),
             }
         return found
-
-
-def _mean_iou(means: np.ndarray) -> np.ndarray:
-    return (means[..., 2:4] / np.maximum(means[..., 4:6], 1e-12)).mean(-1)
 
 
 class Pointing(ImageTask):

@@ -46,23 +46,12 @@ class Overlap:
     intersection: tuple[int, int]
     union: tuple[int, int]
 
-    def __add__(self, other: Overlap) -> Overlap:
-        return Overlap(
-            self.correct + other.correct,
-            self.pixels + other.pixels,
-            _add(self.intersection, other.intersection),
-            _add(self.union, other.union),
-        )
 
-    @property
-    def pixel_accuracy(self) -> float:
-        return self.correct / self.pixels
-
-    @property
-    def mean_iou(self) -> float:
-        """Over background and foreground; one that occurs in neither map nor mask is left out."""
-        pairs = zip(self.intersection, self.union, strict=True)
-        return float(np.mean([inside / whole for inside, whole in pairs if whole]))
+def mean_iou(intersection: np.ndarray, union: np.ndarray) -> np.ndarray:
+    """Over background and foreground, the last axis; one that occurs nowhere is left out."""
+    present = union > 0
+    share = np.divide(intersection, union, out=np.zeros(union.shape), where=present)
+    return share.sum(-1) / present.sum(-1)
 
 
 def overlap(foreground: np.ndarray, mask: np.ndarray) -> Overlap:
@@ -140,7 +129,3 @@ def token_score(predicted: Collection[int], truth: Collection[int]) -> TokenScor
 def top(scores: Sequence[float], count: int) -> list[int]:
     """Places of the highest scores, best first; equal ones in reading order."""
     return removal_order(np.asarray(scores), positive=True)[:count].tolist()
-
-
-def _add(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
-    return first[0] + second[0], first[1] + second[1]

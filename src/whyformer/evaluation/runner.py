@@ -42,11 +42,12 @@ def run(
         "model": why.name,
         "weights": fingerprint(why.model),
         "data": samples.name,
+        "samples": samples.fingerprint,
     }
     if rank == 0:
         claim(folder, settings)
     wait()
-    done = read_records(folder)
+    done = {key for key, record in read_records(folder).items() if "error" not in record}
     mine = [i for i in range(len(samples)) if i % size == rank and samples.keys[i] not in done]
     label = f"{task.name}" + (f" {rank + 1}/{size}" if size > 1 else "")
     with Appender(folder / f"records-{rank}.jsonl") as appender:
@@ -58,8 +59,8 @@ def run(
                 record = {"error": str(error)}
             appender.add({"key": key, **record})
     wait()
-    done = read_records(folder)
-    return [done[key] for key in samples.keys if key in done]
+    records = read_records(folder)
+    return [records[key] for key in samples.keys]
 
 
 def claim(folder: Path, settings: dict[str, Any]) -> None:
@@ -69,7 +70,10 @@ def claim(folder: Path, settings: dict[str, Any]) -> None:
     if what_is(path) is None:
         write_whole(path, text)
         return
-    before = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        before = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} is damaged; choose another folder") from error
     for key, value in json.loads(text).items():
         if before.get(key) != value:
             raise InputError(
@@ -109,8 +113,12 @@ class Appender:
 
 
 def read_records(folder: Path) -> dict[str, Record]:
-    """All whole lines of all processes, by key."""
-    return {record["key"]: record for path in _shards(folder) for record in _lines(path)}
+    """All whole lines of all processes, by key; what was measured counts before what failed."""
+    found: dict[str, Record] = {}
+    for record in (record for path in _shards(folder) for record in _lines(path)):
+        if "error" not in record or record["key"] not in found:
+            found[record["key"]] = record
+    return found
 
 
 def _shards(folder: Path) -> list[Path]:
@@ -133,10 +141,13 @@ def fingerprint(model: torch.nn.Module) -> str:
 
 
 def processes() -> tuple[int, int]:
-    """This process's rank and how many there are; joins the group that ``torchrun`` set up."""
+    """This process's rank and how many there are; joins the group that ``torchrun`` set up.
+
+    Processes only wait for each other, so gloo serves on GPUs as well.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size > 1 and not torch.distributed.is_initialized():
-        torch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        torch.distributed.init_process_group("gloo")
     return int(os.environ.get("RANK", "0")), size
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
@@ -49,6 +50,11 @@ class Samples(ABC, Generic[Sample]):
     def __len__(self) -> int:
         return len(self.keys)
 
+    @property
+    def fingerprint(self) -> str:
+        """Something else for another choice of samples."""
+        return hashlib.sha256("\n".join(self.keys).encode()).hexdigest()[:16]
+
     @abstractmethod
     def __getitem__(self, index: int) -> Sample:
         """Read one sample; an ``InputError`` says what is wrong with it."""
@@ -93,8 +99,8 @@ class ClassFolders(Samples[ImageSample]):
 class IndexedImages(Samples[ImageSample]):
     """A folder with ``index.jsonl``: lines with "image", and "mask" and "label" where known."""
 
-    def __init__(self, folder: Path) -> None:
-        self.name, self.folder = folder.name, folder
+    def __init__(self, folder: Path, labels: Sequence[str] | None) -> None:
+        self.name, self.folder, self._labels = folder.name, folder, labels
         lines = (folder / INDEX).read_text(encoding="utf-8").splitlines()
         self._entries = [self._entry(line, i) for i, line in enumerate(lines, 1) if line.strip()]
         self.keys = [entry["image"] for entry in self._entries]
@@ -113,15 +119,33 @@ class IndexedImages(Samples[ImageSample]):
         entry = self._entries[index]
         image = read_image(self.folder / entry["image"], [])
         mask = None
-        if "mask" in entry:
+        if entry.get("mask") is not None:
             drawn = read_image(self.folder / entry["mask"], []).convert("L")
             if drawn.size != image.size:
                 raise InputError(
                     f"{entry['mask']} is {drawn.width} x {drawn.height}, and its image "
                     f"{image.width} x {image.height}"
                 )
-            mask = np.asarray(drawn) > 127
-        return ImageSample(entry["image"], image, entry.get("label"), mask)
+            mask = two_valued(np.asarray(drawn), entry["mask"])
+        return ImageSample(entry["image"], image, self._label(entry.get("label")), mask)
+
+    def _label(self, given: Any) -> int | None:
+        if isinstance(given, str):
+            return class_indices([given], self._labels)[0]
+        if given is not None and type(given) is not int:
+            raise InputError(f"label {given!r}: expected a class index or a label of the model")
+        return given
+
+
+def two_valued(drawn: np.ndarray, name: str) -> np.ndarray:
+    """A mask is black and white; other values could mean anything."""
+    between = ((drawn > 16) & (drawn < 239)).mean()
+    if between > 0.05 or (drawn.max() > 0 and drawn.max() <= 127):
+        raise InputError(
+            f"{name} is no mask of black and white: its values go to {drawn.max()}, expected 0 "
+            "and 255"
+        )
+    return drawn > 127
 
 
 class Some(Samples[Sample]):
@@ -148,7 +172,7 @@ def open_images(
     if what_is(folder) != FOLDER:
         raise InputError(f"no such folder: {data}")
     if what_is(folder / INDEX):
-        samples: Samples[ImageSample] = IndexedImages(folder)
+        samples: Samples[ImageSample] = IndexedImages(folder, labels)
     else:
         samples = ClassFolders(folder, labels)
     if not len(samples):

@@ -118,7 +118,7 @@ def load_model(folder: Path, name: str, kind: str, allow_pickle: bool) -> nn.Mod
     family = (
         AutoModelForImageClassification if kind == "image" else AutoModelForSequenceClassification
     )
-    before = logging.get_verbosity()
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
@@ -136,7 +136,8 @@ def load_model(folder: Path, name: str, kind: str, allow_pickle: bool) -> nn.Mod
         raise ModelError(f"{name} cannot be loaded: {first_line(error)}") from error
     finally:
         logging.set_verbosity(before)
-        logging.enable_progress_bar()
+        if bars:
+            logging.enable_progress_bar()
     for misfit, *_ in sorted(report["mismatched_keys"]):
         raise ModelError(f"{name}: {misfit} has another shape than config.json says")
     missing = sorted(report["missing_keys"])

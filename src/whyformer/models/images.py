@@ -166,7 +166,9 @@ def readable(name: str) -> Iterator[None]:
         ) from error
     except PermissionError as error:
         raise InputError(f"{name} may not be read: permission denied") from error
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # decoders raise whatever a damaged file makes them stumble over
         raise InputError(f"{name} is truncated or damaged: {error}") from error
 
 

@@ -57,7 +57,7 @@ class Pipeline(ABC):
         preset: str = DEFAULT_PRESET,
         **options: Any,
     ) -> Explanation:
-        """Explain an input for a class: an index, a label, a list of either, None = predicted."""
+        """Explain an input for a class: index, label, list of them, function, None = predicted."""
         get_method(method), get_preset(preset)
         return self.record(inputs).explain(target, method, preset, **options)
 

@@ -1,7 +1,8 @@
 """A sheet as plain data: what JSON files hold and what the page is built from.
 
 ``views`` has one entry for each method and class; ``scores`` are an image's patches row by row, or
-a text's pieces. ``rows`` holds the full matrix in bytes: entry (i, j) is byte / 255 * scale[i].
+a text's pieces. ``rows`` holds the positive part of the full matrix in bytes, without its diagonal:
+entry (i, j) is byte / 255 * scale[i].
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A text's words as a piece of HTML, for notebooks: no script, nothing from outside."""
+"""Maps and words as a piece of HTML, for notebooks: no script, nothing from outside."""
 
 from __future__ import annotations
 

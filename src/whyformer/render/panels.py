@@ -11,7 +11,7 @@ from whyformer.render.image import colour_bar, enlarged, overlay
 from whyformer.render.sheet import ClassScore, Sheet, View
 
 MARGIN, GAP, HEADING, BAR = 16, 10, 30, 14
-MOST_COLUMNS = 5
+MOST_COLUMNS, NOTE = 5, 20
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,26 @@ def panels(sheet: Sheet, look: Look | None = None, side: int | None = None) -> I
     bar_room = GAP + BAR + 44
     image, pen = paper(
         2 * MARGIN + columns * (width + GAP) - GAP + bar_room,
-        2 * MARGIN + len(rows) * row_height - GAP,
+        2 * MARGIN + len(rows) * row_height - GAP + NOTE * len(sheet.notes),
     )
     for number, row in enumerate(rows):
         y = MARGIN + number * row_height
         for column, (caption, amount, view) in enumerate(row):
             x = MARGIN + column * (width + GAP)
-            shown = picture if view is None else overlay(picture, view.strength, **asdict(look))
-            image.paste(shown, (x, y + HEADING))
+            if view is not None:
+                shown = overlay(picture, view.strength, **asdict(look))
+                image.paste(shown, (x, y + HEADING))
+            elif number + column == 0 or (several and column == 0):
+                image.paste(picture, (x, y + HEADING))
             _caption(pen, x, y + HEADING - 7, caption, amount, width)
         _bar(image, pen, MARGIN + columns * (width + GAP), y + HEADING, height, row)
+    for number, note in enumerate(sheet.notes):
+        y = MARGIN + len(rows) * row_height + NOTE * number
+        write(pen, (MARGIN, y), note, 13, width=image.width - 2 * MARGIN, fill=QUIET)
     return image
 
 
-#: what stands above a picture, the number beside it, and the map, or None for the image itself
+#: what stands above a picture, the number beside it, and the map; the first is the image itself
 Cell = tuple[str, str, View | None]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
@@ -71,7 +72,9 @@ def _save_png(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None
 
 
 def _save_html(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    write_whole(path, report_html(document(sheet, for_page=True)))
+    look = look or Look()
+    start = {"opacity": round(100 * look.opacity), "smooth": look.smooth, "pieces": pieces}
+    write_whole(path, report_html({**document(sheet, for_page=True), "start": start}))
 
 
 def _save_json(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
@@ -101,14 +104,22 @@ def _save_latex(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> No
     if sheet.kind == "text":
         write_whole(path, text_latex(sheet, pieces))
         return
-    safe = re.sub(r"[^A-Za-z0-9-]", "-", path.stem)
-    picture = path.with_name(f"{safe}-panels.png")
+    picture = panel_path(path)
     _save_png(sheet, picture, pieces, look)
     write_whole(path, image_latex(sheet, picture.name))
 
 
+def panel_path(path: Path) -> Path:
+    """Where an image's panels lie beside its LaTeX document, by a name that LaTeX can read."""
+    safe = re.sub(r"[^A-Za-z0-9-]", "-", path.stem)
+    if safe != path.stem:
+        safe += "-" + hashlib.sha256(path.stem.encode("utf-8", "replace")).hexdigest()[:8]
+    return path.with_name(f"{safe}-panels.png")
+
+
 def _save_svg(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    write_whole(path, image_svg(sheet) if sheet.kind == "image" else text_svg(sheet, pieces))
+    drawn = image_svg(sheet, look) if sheet.kind == "image" else text_svg(sheet, pieces)
+    write_whole(path, drawn)
 
 
 WRITERS: dict[str, Callable[[Sheet, Path, bool, Look | None], None]] = {

@@ -145,6 +145,12 @@ def make_sheet(
             "whyformer.load"
         )
     views = [view for explanation in given for view in _views(explanation, sample)]
+    told = [(view.method, view.asked and view.asked.index) for view in views]
+    if len(set(told)) < len(told) or len({explanation.preset for explanation in given}) > 1:
+        raise InputError(
+            "two explanations are by the same method for the same class, or by different presets; "
+            "draw them on sheets of their own"
+        )
     kind = "image" if first.grid is not None else "text"
     return Sheet(
         kind=kind,
@@ -165,7 +171,7 @@ def picture_of(explanation: Explanation, sample: int) -> Image.Image:
     assert explanation.picture is not None
     pixels = explanation.picture[sample].float().cpu()
     if pixels.min() < 0 or pixels.max() > 1:
-        pixels = (pixels - pixels.min()) / (pixels.max() - pixels.min())
+        pixels = (pixels - pixels.min()) / (pixels.max() - pixels.min()).clamp(min=1e-12)
     if pixels.shape[0] not in (1, 3):
         pixels = pixels.mean(0, keepdim=True)
     array = (pixels.expand(3, -1, -1).permute(1, 2, 0) * 255).round().byte().numpy()

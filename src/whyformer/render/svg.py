@@ -10,18 +10,20 @@ from whyformer.render.document import png_data
 from whyformer.render.drawing import INK
 from whyformer.render.image import FADE, enlarged
 from whyformer.render.pages import COLUMN, GUTTER, LEADING, MARGIN, TYPE, lay_out, page_font
+from whyformer.render.panels import Look
 from whyformer.render.prose import Marked, heading, marked_words, side_by_side
 from whyformer.render.sheet import Sheet, View
 
 STYLE = f"font-family: Helvetica, Arial, sans-serif; fill: {hexadecimal(INK)}"
 
 
-def image_svg(sheet: Sheet) -> str:
+def image_svg(sheet: Sheet, look: Look | None = None) -> str:
     """The image once, then each view's patches over it; methods in rows."""
     assert sheet.image is not None
     picture = enlarged(sheet.image)
     width, height = picture.size
     source = png_data(picture)
+    opacity = (look or Look()).opacity
     rows = list(side_by_side(sheet))
     parts = []
     for number, views in enumerate(rows):
@@ -32,7 +34,7 @@ def image_svg(sheet: Sheet) -> str:
                 f'<g transform="translate({x} {y})">'
                 f'<text y="{LEADING - 10}" font-size="16">{_printable(heading(sheet, view))}</text>'
                 f'<g transform="translate(0 {LEADING})">'
-                f'<use href="#image"/>{_patches(view, width, height)}</g></g>'
+                f'<use href="#image"/>{_patches(view, width, height, opacity)}</g></g>'
             )
     across = max(len(views) for views in rows)
     define = f'<image id="image" width="{width}" height="{height}" href="{source}"/>'
@@ -40,20 +42,22 @@ def image_svg(sheet: Sheet) -> str:
         MARGIN + across * (width + MARGIN),
         2 * MARGIN + len(rows) * (height + 2 * LEADING) - LEADING,
         f"<defs>{define}</defs>{''.join(parts)}",
+        sheet.notes,
     )
 
 
-def _patches(view: View, width: int, height: int) -> str:
+def _patches(view: View, width: int, height: int, opacity: float) -> str:
     rows, columns = view.scores.shape
     wide, high = width / columns, height / rows
     strengths, colours = view.strength, coloured(view.strength)
     shapes = [f'<rect width="{width}" height="{height}" fill="#000000" fill-opacity="0.3"/>']
     for row in range(rows):
         for column in range(columns):
-            strength, colour = strengths[row, column], hexadecimal(colours[row, column])
+            alpha = opacity * strengths[row, column] ** FADE
+            colour = hexadecimal(colours[row, column])
             shapes.append(
                 f'<rect x="{column * wide:.2f}" y="{row * high:.2f}" width="{wide:.2f}" '
-                f'height="{high:.2f}" fill="{colour}" fill-opacity="{0.85 * strength**FADE:.3f}">'
+                f'height="{high:.2f}" fill="{colour}" fill-opacity="{alpha:.3f}">'
                 f"<title>{view.scores[row, column]:.3g}</title></rect>"
             )
     return "".join(shapes)
@@ -75,7 +79,7 @@ def text_svg(sheet: Sheet, pieces: bool = False) -> str:
             parts += [_letters(*spot, face) for spot in spots]
         y += LEADING * (deepest + 2)
     width = 2 * MARGIN + across * (COLUMN + GUTTER) - GUTTER
-    return _svg(width, y + MARGIN, "".join(parts))
+    return _svg(width, y + MARGIN, "".join(parts), sheet.notes)
 
 
 def _ground(x: float, baseline: float, word: Marked, face: Any) -> str:
@@ -100,7 +104,12 @@ def _printable(text: str) -> str:
     return escape("".join(letter for letter in text if letter.isprintable()))
 
 
-def _svg(width: float, height: float, body: str) -> str:
+def _svg(width: float, height: float, body: str, notes: list[str]) -> str:
+    """The notes stand below."""
+    for number, note in enumerate(notes):
+        y = height + LEADING * number
+        body += f'<text x="{MARGIN}" y="{y:.0f}" font-size="13">{_printable(note)}</text>'
+    height += LEADING * len(notes)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" style="{STYLE}">'

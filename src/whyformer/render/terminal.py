@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import unicodedata
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TextIO
 
 import numpy as np
 from PIL import Image
 
 from whyformer.render.image import overlay
+from whyformer.render.panels import Look
 from whyformer.render.prose import heading, marked_words
 from whyformer.render.sheet import ClassScore, Sheet, View
 from whyformer.words import printable
@@ -32,12 +33,19 @@ def has_colour(stream: TextIO | None = None) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def to_terminal(sheet: Sheet, *, colour: bool, width: int = 80, pieces: bool = False) -> str:
+def to_terminal(
+    sheet: Sheet,
+    *,
+    colour: bool,
+    width: int = 80,
+    pieces: bool = False,
+    look: Look | None = None,
+) -> str:
     """All views, with the classes that the model considered."""
     sheet = cleaned(sheet)
     parts = [_classes(sheet)]
     if sheet.kind == "image":
-        parts += _image_views(sheet, colour, width)
+        parts += _image_views(sheet, colour, width, look or Look())
     else:
         parts += [_text_view(sheet, view, colour, pieces) for view in sheet.views]
     parts += [f"note: {note}" for note in sheet.notes]
@@ -52,12 +60,7 @@ def cleaned(sheet: Sheet) -> Sheet:
         model=printable(sheet.model),
         notes=[printable(note) for note in sheet.notes],
         classes=[replace(score, label=printable(score.label)) for score in sheet.classes],
-        views=[
-            replace(
-                view, asked=view.asked and replace(view.asked, label=printable(view.asked.label))
-            )
-            for view in sheet.views
-        ],
+        views=[replace(view, asked=_cleaned(view.asked)) for view in sheet.views],
         pieces=[
             replace(piece, text=printable(piece.text), gap=printable(piece.gap))
             for piece in sheet.pieces or []
@@ -102,7 +105,7 @@ def _classes(sheet: Sheet) -> str:
     return f"{start}{sheet.model or 'the model'} {name}: {shown}"
 
 
-def _image_views(sheet: Sheet, colour: bool, width: int) -> list[str]:
+def _image_views(sheet: Sheet, colour: bool, width: int, look: Look) -> list[str]:
     assert sheet.image is not None
     side = max(16, min(40, (width - 2) // 2))
     parts = []
@@ -110,7 +113,7 @@ def _image_views(sheet: Sheet, colour: bool, width: int) -> list[str]:
         views = [view for view in sheet.views if view.method == method]
         for start in range(0, len(views), max(1, (width + 2) // (side + 2))):
             few = views[start : start + max(1, (width + 2) // (side + 2))]
-            blocks = [_image_block(sheet, view, colour, side) for view in few]
+            blocks = [_image_block(sheet, view, colour, side, look) for view in few]
             titles = [padded(heading(sheet, view), side) for view in few]
             lines = ["  ".join(titles).rstrip()]
             lines += ["  ".join(row) for row in zip(*blocks, strict=True)]
@@ -118,12 +121,13 @@ def _image_views(sheet: Sheet, colour: bool, width: int) -> list[str]:
     return parts
 
 
-def _image_block(sheet: Sheet, view: View, colour: bool, side: int) -> list[str]:
+def _image_block(sheet: Sheet, view: View, colour: bool, side: int, look: Look) -> list[str]:
     assert sheet.image is not None
     height = max(2, round(side * sheet.image.height / sheet.image.width / 2) * 2)
     if colour:
         large = sheet.image.resize((side * 4, height * 4), Image.Resampling.BICUBIC)
-        small = overlay(large, view.strength).resize((side, height), Image.Resampling.BOX)
+        drawn = overlay(large, view.strength, **asdict(look))
+        small = drawn.resize((side, height), Image.Resampling.BOX)
         return half_blocks(small).split("\n")
     heat = Image.fromarray(view.strength.astype(np.float32)).resize((side, height // 2))
     levels = (np.asarray(heat).clip(0, 1) * (len(SHADES) - 1)).round().astype(int)

@@ -1,4 +1,4 @@
-/* The explanation viewer, for the HTML report and the web app alike.
+/* The explanation viewer: the script of the HTML report.
 
    whyformerViewer(root, data) builds the view of one document in root and returns a function that
    takes it down again. Strings of the document only ever become text nodes and attributes. */
@@ -203,11 +203,12 @@
     const palette = isImage ? makePalette(data.heat.map(fromHex)) : null;
     const views = data.views;
     const methods = [...new Set(views.map((view) => view.method))];
-    const asked = data.classes.filter((c) => views.some((view) => view.target === c.index));
+    const targets = [...new Set(views.map((view) => view.target))];
+    const asked = targets.flatMap((target) => data.classes.filter((c) => c.index === target));
     const others = data.classes.filter((c) => !asked.includes(c));
     const spare = MOST_CLASSES - asked.length;
     const listed = data.classes.filter((c) => asked.includes(c) || others.indexOf(c) < spare);
-    const settings = { together: false, smooth: true, opacity: 80, pieces: false };
+    const settings = { together: false, smooth: true, opacity: 80, pieces: false, ...data.start };
     const target = asked.length ? asked[0].index : null;
     const state = { method: methods[0], target, ...settings, hover: null, chosen: null };
     let [units, panels, built] = [[], [], ""];
