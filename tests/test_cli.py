@@ -504,7 +504,7 @@ class TestMany:
         self, run: Run, photos: Path, tmp_path: Path
     ) -> None:
         before = {file: file.read_bytes() for file in photos.rglob("*.png")}
-        files = sorted(photos.glob("*.png"))
+        files = sorted(photos.rglob("*.png"))
         for more in ([], ["--overwrite"]):
             code, _, errors = run("explain", *files, "--out", photos, *more)
             assert code == 2

@@ -57,9 +57,7 @@ def test_a_tiny_text_model_learns(tmp_path: Path) -> None:
     sentences = [good, bad] * 20
     tokenizer = text.learn_pieces([s for s, _ in sentences + reviews], 200)
     model = text.make_model(tokenizer, width=32, depth=2)
-    filled_in = text.pretrain(model, tokenizer, [r for r, _ in reviews], 30, 8, 3e-3)
-    assert falls(filled_in, 5)
-    told = text.finetune(model, tokenizer, sentences + passages, reviews, 20, 8, 3e-3, 0)
+    told = text.train(model, tokenizer, sentences + passages, reviews, 20, 8, 3e-3, 0)
     assert falls(told, 5)
     assert text.accuracy(model, tokenizer, [good, bad]) == 1
 

@@ -1,10 +1,9 @@
 """Train the embedded text model for sentiment: `python training/text.py DATA`.
 
 DATA holds `sst2/` (train.tsv, dev.tsv, test.tsv: sentence TAB label) and `eraser_movies/`
-(train.jsonl, val.jsonl, docs/). Word pieces are learnt from the training text. First the model
-learns to fill in masked pieces of sentences and reviews; then to tell sentiment from SST-2's
-sentences, from the passages that people marked as evidence in the reviews, and from stretches of
-whole reviews.
+(train.jsonl, val.jsonl, docs/). Word pieces are learnt from the training text. The model
+learns to tell sentiment from SST-2's sentences, from the passages that people marked as evidence
+in the reviews, and from stretches of whole reviews.
 """
 
 from __future__ import annotations
@@ -19,17 +18,13 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from tokenizers import BertWordPieceTokenizer
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
 from loop import PACKAGE, fit, keep
 
 LABELS = ["negative", "positive"]
 LONGEST = 256
-#: pieces of a masked stretch of running text
-STRETCH = 64
-#: stretches that are read of every review in an epoch
-STRETCHES = 3
 
 Labelled = list[tuple[str, int]]
 
@@ -69,46 +64,7 @@ def make_model(
     return BertForSequenceClassification(config)
 
 
-def pretrain(
-    model: BertForSequenceClassification,
-    tokenizer: BertTokenizerFast,
-    texts: Sequence[str],
-    steps: int,
-    batch: int,
-    rate: float,
-) -> list[float]:
-    """Fill in masked pieces (Devlin et al. 2019); the output shares the embedding's weights."""
-    running = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
-    stream = torch.tensor([piece for text in running for piece in [*text, tokenizer.sep_token_id]])
-    head = nn.Sequential(
-        nn.Linear(model.config.hidden_size, model.config.hidden_size),
-        nn.GELU(),
-        nn.LayerNorm(model.config.hidden_size),
-    )
-    table = model.bert.embeddings.word_embeddings.weight
-
-    def batches() -> Iterator[tuple[Tensor, Tensor]]:
-        for _ in range(steps):
-            starts = torch.randint(len(stream) - STRETCH, (batch, 1))
-            pieces = stream[starts + torch.arange(STRETCH)]
-            pieces[:, 0] = tokenizer.cls_token_id
-            chosen = (torch.rand(pieces.shape) < 0.15) & (pieces != tokenizer.sep_token_id)
-            chosen[:, 0] = False
-            yield pieces, chosen
-
-    def loss_of(drawn: tuple[Tensor, Tensor], progress: float) -> Tensor:
-        pieces, chosen = drawn
-        fate = torch.rand(pieces.shape)
-        shown = pieces.masked_fill(chosen & (fate < 0.8), tokenizer.mask_token_id)
-        swapped = chosen & (fate > 0.9)
-        shown[swapped] = torch.randint(len(tokenizer), (int(swapped.sum()),))
-        hidden = model.bert(shown).last_hidden_state[chosen]
-        return F.cross_entropy(head(hidden) @ table.T, pieces[chosen])
-
-    return fit(nn.ModuleList([model, head]), batches(), steps, loss_of, rate=rate, decay=0.01)
-
-
-def finetune(
+def train(
     model: BertForSequenceClassification,
     tokenizer: BertTokenizerFast,
     short: Labelled,
@@ -118,7 +74,7 @@ def finetune(
     rate: float,
     seed: int,
 ) -> list[float]:
-    """Sentences and passages, and some stretches of every review an epoch; pieces drop out."""
+    """Sentences and passages, and one stretch of every review an epoch; pieces drop out."""
     chance = random.Random(seed)
     encoded = [(tokenizer(text)["input_ids"][:LONGEST], label) for text, label in short]
     long = [(tokenizer(text, verbose=False)["input_ids"][1:-1], label) for text, label in reviews]
@@ -130,7 +86,7 @@ def finetune(
 
     def batches() -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         for _ in range(epochs):
-            drawn = encoded + [(stretch(pieces), label) for pieces, label in long * STRETCHES]
+            drawn = encoded + [(stretch(pieces), label) for pieces, label in long]
             drawn.sort(key=lambda item: len(item[0]) + chance.random() * 8)
             groups = [drawn[i : i + batch] for i in range(0, len(drawn), batch)]
             chance.shuffle(groups)
@@ -147,7 +103,7 @@ def finetune(
         logits = model(shown, attention_mask=mask).logits
         return F.cross_entropy(logits, labels, label_smoothing=0.05)
 
-    steps = epochs * -(-(len(encoded) + len(long) * STRETCHES) // batch)
+    steps = epochs * -(-(len(encoded) + len(long)) // batch)
     return fit(model, batches(), steps, loss_of, rate=rate)
 
 
@@ -175,8 +131,7 @@ on {reviews} validation reviews of ERASER's Movie Reviews, their first {longest}
 - Data: SST-2's training sentences (Socher et al. 2013), ERASER's Movie Reviews (Zaidan and Eisner
   2008; DeYoung et al. 2020) and the passages marked as evidence in them. {pieces} word pieces,
   lower case, learnt from the same text.
-- Command: `python training/text.py DATA --pretrain {pretrain} --epochs {epochs} --seed {seed}`:
-  filling in masked pieces first, then sentiment.
+- Command: `python training/text.py DATA --epochs {epochs} --seed {seed}`.
 - Use: to see what whyformer does without a download. It is a small model of film reviews, and easy
   to fool.
 """
@@ -187,8 +142,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path)
-    parser.add_argument("--pretrain", type=int, default=1500, help="steps of filling in")
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pieces", type=int, default=8000)
     parser.add_argument("--rate", type=float, default=5e-4)
@@ -204,10 +158,8 @@ def main() -> None:
     texts = [text for text, _ in sentences + reviews]
     tokenizer = learn_pieces(texts, options.pieces)
     model = make_model(tokenizer)
-    if options.pretrain:
-        pretrain(model, tokenizer, texts, options.pretrain, 64, 1e-3)
     short = sentences * 2 + passages
-    finetune(model, tokenizer, short, reviews, options.epochs, 32, options.rate, options.seed)
+    train(model, tokenizer, short, reviews, options.epochs, 32, options.rate, options.seed)
 
     measured = {
         name: 100 * accuracy(model, tokenizer, labelled)
@@ -218,7 +170,7 @@ def main() -> None:
         **measured, dev_size=len(dev), test_size=len(test), reviews=len(unseen), longest=LONGEST,
         parameters=sum(p.numel() for p in model.parameters()), pieces=len(tokenizer),
         depth=model.config.num_hidden_layers, width=model.config.hidden_size,
-        pretrain=options.pretrain, epochs=options.epochs, seed=options.seed,
+        epochs=options.epochs, seed=options.seed,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         model.half().save_pretrained(folder)

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from loop import PACKAGE, fit, keep
 from whyformer.demo.scenes import SIDE, draw_scene
-from whyformer.demo.vit import Config, ViT, prepare
+from whyformer.demo.vit import Config, ViT, load_vit, prepare
 
 CLASSES = 10
 TEST_SEED = 1_000_003
@@ -53,8 +53,17 @@ def make_model(width: int = Config.width, depth: int = Config.depth) -> ViT:
 
 
 def train(
-    model: ViT, *, scenes: int, seed: int, batch: int, rate: float, workers: int
+    model: ViT,
+    *,
+    scenes: int,
+    seed: int,
+    batch: int,
+    rate: float,
+    workers: int,
+    again: bool = False,
 ) -> list[float]:
+    """``again`` goes on with a trained model: whole scenes and their class alone."""
+    taught, focused = (0.0, 0.0) if again else (TAUGHT, FOCUSED)
     width = model.config.width
     patch_head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, CLASSES + 1))
     batches = DataLoader(Scenes(seed, scenes, "train"), batch, num_workers=workers, drop_last=True)
@@ -62,15 +71,15 @@ def train(
     def loss_of(drawn: tuple[Tensor, Tensor, Tensor], progress: float) -> Tensor:
         pixels, labels, patch_labels = drawn
         hidden = model.embed(pixels)
-        if progress < FOCUSED:
+        if progress < focused:
             hidden, patch_labels = focus(hidden, patch_labels)
         for number, block in enumerate(model.blocks, 1):
             hidden = block(hidden)
             if number == PATCH_BLOCK:
                 told = patch_head(hidden[:, 1:]).flatten(0, 1)
         loss = F.cross_entropy(model.classify(hidden), labels)
-        if progress < TAUGHT:
-            loss = loss + (1 - progress / TAUGHT) * F.cross_entropy(told, patch_labels.flatten())
+        if progress < taught:
+            loss = loss + (1 - progress / taught) * F.cross_entropy(told, patch_labels.flatten())
         return loss
 
     return fit(nn.ModuleList([model, patch_head]), batches, len(batches), loss_of, rate=rate)
@@ -121,12 +130,14 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rate", type=float, default=1.5e-3)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--again", type=Path, metavar="MODEL", help="go on with a trained model")
     parser.add_argument("--out", type=Path, default=PACKAGE / "image")
     options = parser.parse_args()
     torch.manual_seed(options.seed)
-    model = make_model()
+    model = load_vit(options.again) if options.again else make_model()
     train(
         model,
+        again=options.again is not None,
         scenes=options.scenes,
         seed=options.seed,
         batch=options.batch,

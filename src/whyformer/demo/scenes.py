@@ -30,6 +30,8 @@ CONTRAST = 85
 APART = 5
 #: every fifth digit is kept from training
 HELD_OUT = 5
+#: where a digit's edge lies, of its full ink
+EDGE = 0.4
 #: enlarged digits have this many pixels a side before they are turned and placed
 MASTER = 64
 
@@ -128,16 +130,26 @@ def digit_indices(label: int, split: str) -> np.ndarray:
 
 @cache
 def enlarged(index: int) -> np.ndarray:
-    """One digit smoothly enlarged: ink from 0 to 1."""
+    """One digit smoothly enlarged: ink from 0 to 1, with soft edges."""
     small = Image.fromarray((digits()[0][index] * (255 / 16)).astype(np.uint8))
     framed = Image.new("L", (10, 10))
     framed.paste(small, (1, 1))
-    large = np.asarray(framed.resize((MASTER, MASTER), Image.Resampling.BICUBIC)) / 255
-    return ((large - 0.4) / 0.25).clip(0, 1)
+    return np.asarray(framed.resize((MASTER, MASTER), Image.Resampling.BICUBIC)) / 255
 
 
 def pick_digit(rng: np.random.Generator, label: int, split: str) -> np.ndarray:
-    return enlarged(int(rng.choice(digit_indices(label, split))))
+    """A digit with sharp edges. Training's are thicker, thinner and slanted, for variety."""
+    soft = enlarged(int(rng.choice(digit_indices(label, split))))
+    level = EDGE
+    if split == "train":
+        level += rng.uniform(-0.1, 0.1)
+        slant = rng.uniform(-0.2, 0.2)
+        shear = (1, slant, -slant * MASTER / 2, 0, 1, 0)
+        drawn = Image.fromarray(soft.astype(np.float32))
+        soft = np.asarray(
+            drawn.transform(drawn.size, Image.Transform.AFFINE, shear, Image.Resampling.BILINEAR)
+        )
+    return ((soft - level) / 0.25).clip(0, 1)
 
 
 def place_digit(
