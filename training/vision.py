@@ -114,9 +114,10 @@ never saw: **{accuracy:.2f} %**.
 - Data: {scenes:,} scenes with one digit each, drawn by `whyformer.demo.scenes` from four fifths of
   scikit-learn's `load_digits` (Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI,
   CC BY 4.0) on generated ground. Scenes with two digits are shown to it only to be explained.
-- Command: `python training/vision.py --scenes {scenes} --batch {batch} --rate {rate}
-  --seed {seed}`. For the first {taught:.0%} of the training the patches of block {block} are also
-  taught which digit they lie on, and all but {kept} patches, the digit's among them, are left out.
+- Command: {before}`python training/vision.py{again}
+  --scenes {scenes} --batch {batch} --rate {rate} --seed {seed}`. In a first run, for
+  {taught:.0%} of it, the patches of block {block} are also taught which digit they lie on, and all
+  but {kept} patches, the digit's among them, are left out.
 - Use: to see what whyformer does without a download. It knows nothing but these scenes.
 """
 
@@ -149,7 +150,11 @@ def main() -> None:
     seen = accuracy(model, tested, "train")
     print(f"accuracy on unseen digits {measured:.2%}, on training's digits {seen:.2%}")
     config = model.config
+    before, again = "", ""
+    if options.again:
+        before, again = "`python training/vision.py`, then ", f" --again {options.again.name}"
     card = CARD.format(
+        before=before, again=again,
         accuracy=100 * measured, tested=tested, scenes=options.scenes, batch=options.batch,
         rate=options.rate, seed=options.seed, taught=TAUGHT, block=PATCH_BLOCK, kept=KEPT,
         side=SIDE,

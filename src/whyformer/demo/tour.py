@@ -16,7 +16,7 @@ from whyformer.render.saving import save_sheet
 from whyformer.render.sheet import Sheet, make_sheet
 from whyformer.render.terminal import has_colour, to_terminal
 
-SCENE_SEED = 47
+SCENE_SEED = 156
 REVIEW = (
     "The plot is thin and the first half drags badly, but the performances are warm, "
     "and the ending is deeply moving."
