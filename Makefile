@@ -32,6 +32,7 @@ unit: $(MAIN)/ready
 
 bench: $(MAIN)/ready
 	$(MAIN)/bin/python benchmarks/cost.py
+	$(MAIN)/bin/python benchmarks/startup.py
 
 points: $(MAIN)/ready
 	$(MAIN)/bin/whyformer evaluate pointing --limit 200 --methods all
