@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,13 +45,22 @@ def tour(folder: Path) -> None:
     print(f"In {folder}:")
     for name, what in results.items():
         print(f"  {name:<12} {what}")
+    scene_path = folder / "scene.png"
     print(
-        f"\nTry next:\n"
-        f'  whyformer explain "a joyless film" --out why.html\n'
-        f"  whyformer explain {folder / 'scene.png'} --target {digits[0]} --contour 0.5 -o a.png\n"
-        f"  whyformer explain photo.jpg --model google/vit-base-patch16-224\n"
-        f"  whyformer --help"
+        "\nTry next:\n"
+        f'  {command()} explain "a joyless film" --out why.html\n'
+        f"  {command()} explain {scene_path} --target {digits[0]} --contour 0.5 -o why.png\n"
+        f"  {command()} explain photo.jpg --model google/vit-base-patch16-224\n"
+        f"  {command()} --help"
     )
+
+
+def command() -> str:
+    """How this program is called here, to be copied from the screen."""
+    if shutil.which("whyformer"):
+        return "whyformer"
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "whyformer" else "python -m whyformer"
 
 
 def compare_all(model: str, content: Path | str, target: list[str], title: str) -> Sheet:

@@ -1,0 +1,30 @@
+"""The first look: what `whyformer demo` writes and says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from whyformer.cli import main
+from whyformer.demo.scenes import draw_scene
+from whyformer.demo.tour import SCENE_SEED
+from whyformer.methods import methods
+
+
+def test_the_tour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    for label in draw_scene(SCENE_SEED, 2).labels:
+        assert f"why {label}?" in said
+    assert "why negative?" in said
+    assert "why positive?" in said
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == ["methods.png", "review.html", "review.png", "scene.html", "scene.png"]
+    assert all(name in said for name in written)
+    page = (tmp_path / "scene.html").read_text()
+    assert all(f'"method":"{name}"' in page for name in methods())
+    width, height = Image.open(tmp_path / "methods.png").size
+    assert width > 9 * 224
+    assert height > 2 * 224
