@@ -8,6 +8,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+pytest_plugins = ["command_line"]
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
