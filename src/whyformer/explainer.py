@@ -18,7 +18,6 @@ from whyformer.explanation import (
     SINGLE_LABEL,
     Blocks,
     Explanation,
-    finite,
 )
 from whyformer.methods import Method, get_method
 from whyformer.methods.question import Answer, Question
@@ -205,7 +204,7 @@ class Recording:
         if question.preset.name != DEFAULT_PRESET:
             advice = f"use the {DEFAULT_PRESET!r} preset, or {advice}"
         for part in (answer.relevance, answer.input_relevance):
-            if part is not None and not finite(part):
+            if part is not None and not bool(part.isfinite().all()):
                 raise NumericalError(
                     f"{method.name} with preset {question.preset.name!r} overflowed in "
                     f"{str(part.dtype).removeprefix('torch.')}: its map would hold NaN or "

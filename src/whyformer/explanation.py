@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -137,7 +136,3 @@ class Explanation:
         shape = "x".join(str(n) for n in self.relevance.shape)
         asked = "none" if self.target is None else self.target.tolist()
         return f"Explanation({self.method}, {self.preset}, relevance {shape}, target {asked})"
-
-
-def finite(tensor: Tensor) -> bool:
-    return bool(torch.isfinite(tensor).all())
