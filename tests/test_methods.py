@@ -30,6 +30,7 @@ def recording() -> whyformer.Recording:
 def test_the_registry_names_every_method_with_one_line() -> None:
     found = whyformer.methods()
     assert set(found) == {
+        "ablation_last_block", "ablation_no_gradient", "ablation_second_block",
         "attention_flow", "generic_attention", "gradcam", "lrp", "partial_lrp", "raw_attention",
         "rollout", "transformer_attribution",
     }  # fmt: skip
@@ -207,3 +208,24 @@ def test_class_specific_or_not(recording: whyformer.Recording) -> None:
             warnings.simplefilter("ignore")
             maps = [recording.explain(t, method.name, **options).relevance[:, 1:] for t in range(5)]
         assert any(not torch.equal(m, maps[0]) for m in maps) == method.class_specific
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("ablation_no_gradient", {"factor": "attention"}),
+        ("ablation_last_block", {"blocks": -1}),
+        ("ablation_second_block", {"blocks": 1}),
+    ],
+)
+@pytest.mark.parametrize("preset", ["stable", "paper"])
+def test_ablations_are_the_method_with_one_thing_changed(
+    recording: whyformer.Recording, name: str, options: dict[str, object], preset: str
+) -> None:
+    ablated = recording.explain(1, name, preset).relevance
+    assert torch.equal(
+        ablated, recording.explain(1, "transformer_attribution", preset, **options).relevance
+    )
+    assert not torch.equal(
+        ablated, recording.explain(1, "transformer_attribution", preset).relevance
+    )

@@ -19,13 +19,12 @@ from whyformer.explanation import (
     Blocks,
     Explanation,
 )
-from whyformer.methods import Method, get_method
+from whyformer.methods import DEFAULT_METHOD, Method, get_method
 from whyformer.methods.question import Answer, Question
 from whyformer.targets import Asked, Target, label_list, resolve
 from whyformer.tokens import Pooling, Tokens, lay_out
 from whyformer.words import pieces_of
 
-DEFAULT_METHOD = "transformer_attribution"
 DEFAULT_PRESET = "stable"
 
 

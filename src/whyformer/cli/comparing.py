@@ -14,7 +14,7 @@ from whyformer.cli.options import (
     load_for,
     read_target,
 )
-from whyformer.methods import get_method, methods
+from whyformer.methods import all_methods, default_methods, get_method
 
 EPILOG = """examples:
   whyformer compare scene.png --target 3 --target 8 --out figure.png
@@ -38,23 +38,20 @@ def add_to(commands: Any) -> None:
         "--method",
         action="append",
         metavar="NAME",
-        help="only these (default: all but attention_flow, which is slow)",
+        help="only these (default: all but attention_flow, which is slow, and the ablations)",
     )
-    parser.add_argument("--all", action="store_true", help="the slow ones as well")
+    parser.add_argument("--all", action="store_true", help="the slow one and the ablations as well")
     add_output_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    chosen = list(methods()) if options.all else options.method
+    chosen = all_methods() if options.all else options.method
     for name in chosen or []:
         get_method(name)
     given = read_input(options.input, options)
     check_output(options.out, given)
     why = load_for(options, given.kind)
-
-    from whyformer.models.pipeline import default_methods
-
     recorded = why.record(given.content, progress=not options.quiet)
     target = read_target(options, why.labels)
     explanations = [

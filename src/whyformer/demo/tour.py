@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from whyformer.demo.scenes import draw_scene
-from whyformer.explainer import DEFAULT_METHOD
 from whyformer.files import write_whole
-from whyformer.methods import methods
+from whyformer.methods import DEFAULT_METHOD, default_methods
 from whyformer.models.loading import load
 from whyformer.render.document import png_bytes
 from whyformer.render.saving import save_sheet
@@ -65,7 +64,7 @@ def command() -> str:
 
 def compare_all(model: str, content: Path | str, target: list[str], title: str) -> Sheet:
     why = load(model)
-    names = [DEFAULT_METHOD, *(name for name in methods() if name != DEFAULT_METHOD)]
+    names = [*default_methods(), "attention_flow"]
     return make_sheet(why.compare(content, target, names), title=title, model=model)
 
 

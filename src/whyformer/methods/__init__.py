@@ -1,5 +1,21 @@
 """One file a method. A new file here, or a decorated function of yours, is a new method."""
 
-from whyformer.methods.registry import Method, get_method, methods, register
+from whyformer.methods.registry import (
+    DEFAULT_METHOD,
+    Method,
+    all_methods,
+    default_methods,
+    get_method,
+    methods,
+    register,
+)
 
-__all__ = ["Method", "get_method", "methods", "register"]
+__all__ = [
+    "DEFAULT_METHOD",
+    "Method",
+    "all_methods",
+    "default_methods",
+    "get_method",
+    "methods",
+    "register",
+]

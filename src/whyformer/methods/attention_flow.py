@@ -19,6 +19,7 @@ RESOLUTION = 2**20
     "maximum flow from each token to the output through the attention graph: slow "
     "(Abnar and Zuidema 2020)",
     class_specific=False,
+    on_request=True,
 )
 def attention_flow(question: Question, *, progress: bool = True) -> Answer:
     """Max flow to every token, with (I + E_h A) / 2 as the capacities between the blocks."""

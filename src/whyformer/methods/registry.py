@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to answer a question; ``class_specific`` says whether the target matters to it."""
+    """A way to answer a question.
+
+    ``class_specific`` says whether the target matters to it; a method that is ``on_request`` takes
+    part in comparisons only where it is named.
+    """
 
     name: str
     summary: str
     function: Callable[..., Answer]
     class_specific: bool = True
+    on_request: bool = False
 
     @property
     def options(self) -> list[str]:
@@ -33,16 +38,18 @@ class Method:
         return self.function(question, **options)
 
 
+DEFAULT_METHOD = "transformer_attribution"
+
 _METHODS: dict[str, Method] = {}
 
 
 def register(
-    name: str, summary: str, *, class_specific: bool = True
+    name: str, summary: str, *, class_specific: bool = True, on_request: bool = False
 ) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
     """Add a method under a name, with one line that says what it does."""
 
     def decorate(function: Callable[..., Answer]) -> Callable[..., Answer]:
-        _METHODS[name] = Method(name, summary, function, class_specific)
+        _METHODS[name] = Method(name, summary, function, class_specific, on_request)
         return function
 
     return decorate
@@ -61,3 +68,15 @@ def get_method(name: str) -> Method:
     if name not in known:
         raise UnknownNameError(f"unknown method {name!r}; {nearest(name, known)}")
     return known[name]
+
+
+def default_methods() -> list[str]:
+    """The paper's first, then by name; without those that answer on request only."""
+    rest = [name for name, method in methods().items() if not method.on_request]
+    return [DEFAULT_METHOD, *(name for name in rest if name != DEFAULT_METHOD)]
+
+
+def all_methods() -> list[str]:
+    """Those, and the ones on request behind them."""
+    rest = [name for name, method in methods().items() if method.on_request]
+    return [*default_methods(), *rest]

@@ -7,17 +7,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from whyformer.errors import ModelError, first_line
-from whyformer.explainer import DEFAULT_METHOD, DEFAULT_PRESET, Explainer, get_preset
-from whyformer.methods import get_method, methods
+from whyformer.explainer import DEFAULT_PRESET, Explainer, get_preset
+from whyformer.methods import DEFAULT_METHOD, default_methods, get_method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from whyformer.explanation import Explanation
     from whyformer.targets import Target
-
-#: minutes on a photo; asked for by name only
-SLOW_METHODS = ("attention_flow",)
 
 
 class Pipeline(ABC):
@@ -129,9 +126,3 @@ def move(model: nn.Module, device: str | None) -> None:
         model.to(device)
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {device!r} cannot be used: {first_line(error)}") from error
-
-
-def default_methods() -> list[str]:
-    """All that answer in a moment: the paper's first, then by name."""
-    rest = [name for name in methods() if name not in (DEFAULT_METHOD, *SLOW_METHODS)]
-    return [DEFAULT_METHOD, *rest]

@@ -68,6 +68,15 @@ class TextPipeline(Pipeline):
             )
         return RecordedWindows(self, self._windows(texts[0]), progress)
 
+    def reading(self, longest: int) -> TextPipeline:
+        """The same model, read fewer pieces at once than it could take."""
+        fewest = self.tokenizer.num_special_tokens_to_add(pair=False) + 1
+        if not fewest <= longest <= self.longest:
+            raise InputError(
+                f"longest is {longest}; expected {fewest} to {self.longest}, what {self.name} reads"
+            )
+        return TextPipeline(self.name, self.explainer, self.tokenizer, longest)
+
     def fitting(self, tokens: Sequence[str], from_end: bool = False) -> int:
         """How many of a text's tokens the model reads at once, from its start or its end."""
         encoding = self.tokenizer(" ".join(tokens), add_special_tokens=False, verbose=False)
