@@ -1,13 +1,8 @@
-"""Benchmarks: what they measure, how a run survives, and what they refuse."""
+"""The image benchmarks: what they measure of a sample and of a data set, and what they refuse."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,16 +16,10 @@ import whyformer
 from conftest import shared
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.estimates import bootstrap, mean
-from whyformer.evaluation.images import SHARES, logits_of, perturb
-from whyformer.evaluation.samples import (
-    ClassFolders,
-    IndexedImages,
-    Scenes,
-    Some,
-    imagenet_numbers,
-    open_images,
-)
+from whyformer.evaluation.perturbation import DIRECTIONS, SHARES, perturb
+from whyformer.evaluation.pictures import logits_of
+from whyformer.evaluation.runner import read_records
+from whyformer.evaluation.samples import ImageSample, Samples, Scenes
 from whyformer.methods import registry
 from whyformer.methods.question import Answer, Question
 
@@ -56,52 +45,118 @@ def figures(folder: Path) -> Any:
     return json.loads((folder / "results.json").read_text())
 
 
-class TestBenchmarks:
-    def test_perturbation_against_pixels_one_by_one(self, why: Any) -> None:
+class TestPerturbation:
+    def test_against_pixels_one_by_one(self, why: Any) -> None:
         """The batch of blackened pictures is what a loop over pixels would make."""
-        sample = Scenes(1, 1)[0]
-        picture = why.read(sample.image)
-        heat = np.random.default_rng(0).random((96, 96))
-        measured = perturb(why, picture, heat, sample.label)
-        for direction, sign in (("positive", -1), ("negative", 1)):
-            for share, right in zip(SHARES, measured[direction], strict=True):
-                ranked = sorted(range(96 * 96), key=lambda p: (sign * heat.flat[p], p))
+        picture = why.read(Scenes(1, 1)[0].image)
+        heat = np.random.default_rng(0).random((96, 96)).round(2)
+        measured = perturb(why, picture, heat)
+        for direction, sign in zip(DIRECTIONS, (-1, 1), strict=True):
+            ranked = sorted(range(96 * 96), key=lambda p: (sign * heat.flat[p], p))
+            for share, logits in zip(SHARES, measured[direction], strict=True):
                 black = picture.clone()
                 for place in ranked[: int(96 * 96 * share)]:
                     black[0, :, place // 96, place % 96] = 0
-                assert int(logits_of(why, black)[0].argmax() == sample.label) == right
+                torch.testing.assert_close(logits_of(why, black)[0], logits, rtol=0, atol=1e-4)
 
     def test_black_is_black_before_normalisation(self, why: Any) -> None:
         assert torch.equal(why.normalise(torch.zeros(1, 3, 2, 2)), torch.full((1, 3, 2, 2), -1.0))
 
-    def test_perturbation_asks_both_classes_of_specific_methods(
-        self, why: Any, tmp_path: Path
-    ) -> None:
+    def test_figures_against_a_loop_over_samples(self, why: Any, tmp_path: Path) -> None:
+        """Explain, remove, count and integrate again, with nothing of the runner's."""
+        scenes = Scenes(1, 3)
+        evaluate("perturbation", why, scenes, methods=["gradcam"], out=tmp_path, progress=False)
+        right, probability = np.zeros((3, 10)), np.zeros((3, 11))
+        for i in range(3):
+            label = scenes[i].label
+            explanation = why(scenes[i].image, label, "gradcam")
+            heat = explanation.image_map()[0].numpy()
+            picture = why.read(scenes[i].image)
+            order = np.argsort(heat.ravel(), kind="stable")
+            for step in range(11):
+                changed = picture.clone()
+                changed.view(3, -1)[:, order[: int(heat.size * step / 10)].copy()] = 0
+                logits = why.model(why.normalise(changed))[0].detach()
+                probability[i, step] = logits.softmax(-1)[label]
+                if step < 10:
+                    right[i, step] = logits.argmax() == label
+        found = figures(tmp_path)["perturbation"]["gradcam"]["negative_target"]
+        curve = right.mean(0)
+        assert found["auc"] == pytest.approx(100 * np.trapezoid(curve, dx=0.1))
+        assert found["auc_10_90"] == pytest.approx(100 * np.trapezoid(curve[1:], dx=0.1))
+        assert list(found["curve"].values()) == pytest.approx(100 * curve)
+        area = np.trapezoid(probability.mean(0), dx=0.1)
+        assert found["insertion"] == pytest.approx(100 * area, abs=0.01)
+
+    def test_both_classes_of_specific_methods(self, why: Any, tmp_path: Path) -> None:
         evaluate("perturbation", why, methods=FEW, limit=3, out=tmp_path, progress=False)
         found = figures(tmp_path)["perturbation"]
         assert set(found["rollout"]) == {"positive_predicted", "negative_predicted"}
         assert set(found["transformer_attribution"]) == {
             "positive_predicted", "negative_predicted", "positive_target", "negative_target",
         }  # fmt: skip
-        assert all(0 <= e["value"] <= 90 for row in found.values() for e in row.values())
+        assert all(0 <= setting["auc"] <= 90 for row in found.values() for setting in row.values())
 
+    def test_a_wrong_prediction_is_explained_both_ways(self, why: Any, tmp_path: Path) -> None:
+        """Labels that are wrong on purpose: two classes, two maps, the ground truth judges both."""
+
+        class Mislabelled(Scenes):
+            def __getitem__(self, index: int) -> ImageSample:
+                sample = super().__getitem__(index)
+                assert sample.label is not None
+                return ImageSample(sample.key, sample.image, (sample.label + 1) % 10)
+
+        evaluate(
+            "perturbation", why, Mislabelled(1, 2), methods=FEW[:1], out=tmp_path, progress=False
+        )
+        for record in read_records(tmp_path):
+            predicted, target = record["positive_predicted"], record["positive_target"]
+            assert predicted["right"][0] == target["right"][0] == 0
+            assert predicted["probability"][0] > 0.5 > target["probability"][0]
+
+
+class TestOtherBenchmarks:
     def test_pointing_cannot_tell_classes_apart_without_the_class(
         self, why: Any, tmp_path: Path
     ) -> None:
         evaluate("pointing", why, methods=FEW, limit=6, out=tmp_path, progress=False)
         found = figures(tmp_path)["pointing"]
-        assert found["rollout"]["points"]["value"] == 50
-        assert found["rollout"]["inside"]["value"] == pytest.approx(
-            found["rollout"]["other"]["value"]
-        )
+        assert found["rollout"]["points"] == 50
+        assert found["rollout"]["inside"] == pytest.approx(found["rollout"]["other"])
+
+    def test_segmentation_against_a_loop_over_samples(self, why: Any, tmp_path: Path) -> None:
+        scenes = Scenes(1, 3)
+        evaluate("segmentation", why, scenes, methods=["rollout"], out=tmp_path, progress=False)
+        both = either = right = 0
+        for i in range(3):
+            sample = scenes[i]
+            heat = why.record_picture(why.fit(sample.image)).explain(None, "rollout")
+            found = heat.image_map()[0].double().numpy()
+            found, truth = found > found.mean(), sample.foreground
+            right += (found == truth).sum()
+            both += np.array([(~found & ~truth).sum(), (found & truth).sum()])
+            either += np.array([(~found | ~truth).sum(), (found | truth).sum()])
+        measured = figures(tmp_path)["segmentation"]["rollout"]
+        assert measured["pixel_accuracy"] == pytest.approx(100 * right / (3 * 96 * 96))
+        assert measured["miou"] == pytest.approx(100 * np.mean(both / either))
 
     def test_a_method_of_ones_own_is_evaluated(
         self, why: Any, tmp_path: Path, own_method: str
     ) -> None:
         evaluate("segmentation", why, methods=[own_method], limit=2, out=tmp_path, progress=False)
         assert set(figures(tmp_path)["segmentation"][own_method]) == {
-            "pixel_accuracy", "miou", "map",
+            "pixel_accuracy", "miou", "map", "miou_of_images",
         }  # fmt: skip
+
+    @pytest.mark.parametrize("preset", ["paper", "reference"])
+    def test_all_presets_and_all_methods(self, why: Any, tmp_path: Path, preset: str) -> None:
+        names = [name for name in whyformer.methods() if name != "attention_flow"]
+        evaluate(
+            "segmentation", why, methods=names, preset=preset, limit=1, out=tmp_path,
+            progress=False,
+        )  # fmt: skip
+        assert list(figures(tmp_path)["segmentation"]) == names
+        assert figures(tmp_path)["preset"] == preset
 
     @pytest.mark.slow
     def test_segmentation_of_pets_is_near_the_known_figures(self, tmp_path: Path) -> None:
@@ -112,178 +167,120 @@ class TestBenchmarks:
             "segmentation", deit, pets, methods=FEW[:1], limit=40, out=tmp_path, progress=False
         )
         found = figures(tmp_path)["segmentation"]["transformer_attribution"]
-        assert found["pixel_accuracy"]["value"] == pytest.approx(78.9, abs=5)
-        assert found["miou"]["value"] == pytest.approx(62.6, abs=6)
+        assert found["pixel_accuracy"] == pytest.approx(78.9, abs=5)
+        assert found["miou"] == pytest.approx(62.6, abs=6)
 
 
-class TestRuns:
-    def test_a_finished_run_is_read_not_repeated(self, why: Any, tmp_path: Path) -> None:
-        first = evaluate("pointing", why, methods=FEW, limit=4, out=tmp_path, progress=False)
-        shard = tmp_path / "records-0.jsonl"
-        before = shard.read_bytes()
-        again = evaluate("pointing", why, methods=FEW, limit=4, out=tmp_path, progress=False)
-        assert first is not None
-        assert again is not None
-        assert again.records == first.records
-        assert shard.read_bytes() == before
-
-    def test_half_a_line_counts_as_none(self, why: Any, tmp_path: Path) -> None:
-        evaluate("pointing", why, methods=FEW, limit=4, out=tmp_path, progress=False)
-        whole = figures(tmp_path)
-        shard = tmp_path / "records-0.jsonl"
-        shard.write_bytes(shard.read_bytes()[:-40])
-        evaluate("pointing", why, methods=FEW, limit=4, out=tmp_path, progress=False)
-        assert figures(tmp_path) == whole
-        assert len(shard.read_text().splitlines()) == 4
-
-    def test_other_settings_are_not_mixed_in(self, why: Any, tmp_path: Path) -> None:
-        evaluate("pointing", why, methods=FEW, limit=2, out=tmp_path, progress=False)
-        for change in ({"methods": FEW[:1]}, {"preset": "paper"}):
-            with pytest.raises(InputError, match="holds a run with another"):
-                evaluate(
-                    "pointing", why, limit=2, out=tmp_path, progress=False,
-                    **{"methods": FEW, **change},
-                )  # fmt: skip
-
-    @pytest.mark.slow
-    def test_killed_and_resumed_and_two_ranks_equal_one(self, tmp_path: Path) -> None:
-        base = [
-            "whyformer",
-            "evaluate",
-            "pointing",
-            "--limit",
-            "12",
-            "--methods",
-            ",".join(FEW),
-            "-q",
-        ]
-        source = str(Path(__file__).resolve().parents[1] / "src")
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": source}
-
-        def start(folder: str, *launcher: str) -> subprocess.Popen[bytes]:
-            command = [sys.executable, "-m", *launcher, *base, "--out", str(tmp_path / folder)]
-            return subprocess.Popen(
-                command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-            )
-
-        whole = start("whole")
-        assert whole.wait(120) == 0
-        killed = start("killed")
-        shard = tmp_path / "killed" / "records-0.jsonl"
-        while not (shard.exists() and shard.read_bytes().count(b"\n") >= 2):
-            time.sleep(0.05)
-        killed.send_signal(signal.SIGKILL)
-        killed.wait()
-        left = shard.read_bytes().count(b"\n")
-        assert start("killed").wait(120) == 0
-        assert 2 <= left < 12
-        assert figures(tmp_path / "killed") == figures(tmp_path / "whole")
-        two = start("two", "torch.distributed.run", "--nproc-per-node", "2", "-m")
-        assert two.wait(180) == 0, two.stderr and two.stderr.read().decode()[-2000:]
-        assert len(list((tmp_path / "two").glob("records-*.jsonl"))) == 2
-        assert figures(tmp_path / "two") == figures(tmp_path / "whole")
-
-
-class TestData:
-    def test_class_folders_by_number_index_and_label(self, tmp_path: Path) -> None:
-        for kind, names, expected in (
-            ("wnid", ["n01443537", "n15075141"], [1, 999]),
-            ("index", ["3", "7"], [3, 7]),
-            ("label", ["Cat", "dog"], [1, 0]),
-        ):
-            for name in names:
-                (tmp_path / kind / name).mkdir(parents=True)
-                Image.new("RGB", (8, 8)).save(tmp_path / kind / name / "a.png")
-            samples = ClassFolders(tmp_path / kind, ["dog", "cat"])
-            assert [samples[i].label for i in range(2)] == expected
-
-    def test_imagenet_has_a_thousand_numbers(self) -> None:
-        numbers = imagenet_numbers()
-        assert len(set(numbers)) == 1000
-        assert numbers == sorted(numbers)
-
-    def test_indexed_images_with_masks(self, tmp_path: Path) -> None:
-        Image.new("RGB", (6, 4), "red").save(tmp_path / "a.png")
-        mask = Image.new("L", (6, 4))
-        mask.putpixel((5, 0), 255)
-        mask.save(tmp_path / "m.png")
-        (tmp_path / "index.jsonl").write_text('{"image": "a.png", "mask": "m.png", "label": 3}\n')
-        sample = IndexedImages(tmp_path, None)[0]
-        assert sample.label == 3
-        assert sample.foreground is not None
-        assert sample.foreground.sum() == 1
-        assert sample.foreground[0, 5]
-
-    def test_some_are_spread_evenly(self) -> None:
-        some = Some(Scenes(1, 100), 4)
-        assert some.keys == ["1-00000", "1-00025", "1-00050", "1-00075"]
-        assert len(Some(Scenes(1, 3), 10)) == 3
-
+class TestBadSamples:
     def test_broken_samples_are_recorded_and_counted(self, why: Any, tmp_path: Path) -> None:
         data = tmp_path / "data"
         data.mkdir()
         Scenes(1, 1)[0].image.save(data / "good.png")
+        Scenes(1, 1)[0].image.save(data / "again.png")
         (data / "broken.png").write_bytes(b"no image")
         Image.new("L", (96, 96), 255).save(data / "mask.png")
         Image.new("L", (9, 9), 255).save(data / "small.png")
         lines = [
             {"image": "good.png", "mask": "mask.png", "label": 1},
             {"image": "broken.png", "mask": "mask.png", "label": 1},
-            {"image": "good.png", "mask": "small.png", "label": 1},
+            {"image": "again.png", "mask": "small.png", "label": 1},
             {"image": "missing.png", "mask": "mask.png", "label": 1},
         ]
-        lines[2]["image"] = "again.png"
-        Scenes(1, 1)[0].image.save(data / "again.png")
         (data / "index.jsonl").write_text("\n".join(map(json.dumps, lines)))
         result = evaluate(
-            "segmentation", why, data, methods=FEW[:1], out=tmp_path / "run", progress=False
+            "segmentation", why, data, methods=FEW, out=tmp_path / "run", progress=False
         )
         assert result is not None
         assert "1 samples" in result.summary
         assert "3 could not be measured" in result.summary
-        assert figures(tmp_path / "run")["failed"] == 3
-        said = [record.get("error", "") for record in result.records]
-        assert "not an image" in said[1]
-        assert "9 x 9" in said[2]
-        assert "no such file" in said[3]
+        assert figures(tmp_path / "run")["counts"] == {"samples": 1, "failed": 3}
+        assert "not an image" in result.failures["broken.png"]
+        assert "9 x 9" in result.failures["again.png"]
+        assert "no such file" in result.failures["missing.png"]
+        page = (tmp_path / "run" / "report.html").read_text()
+        assert "3 samples could not be measured" in page
+        assert "broken.png" in page
 
-    @pytest.mark.parametrize(
-        ("content", "said"),
-        [("", "no samples"), ("{}", "line 1"), ("no json", "line 1"), ('{"image": 3}', "line 1")],
-    )
-    def test_an_index_that_is_none(self, tmp_path: Path, content: str, said: str) -> None:
-        (tmp_path / "index.jsonl").write_text(content)
-        with pytest.raises(InputError, match=said):
-            open_images(str(tmp_path), 1, None)
+    def test_mended_samples_are_measured_by_the_next_start(self, why: Any, tmp_path: Path) -> None:
+        data = tmp_path / "data" / "3"
+        data.mkdir(parents=True)
+        Scenes(1, 1)[0].image.save(data / "good.png")
+        (data / "late.png").write_bytes(b"")
+        arguments = {"methods": FEW[:1], "out": tmp_path / "run", "progress": False}
+        first = evaluate("perturbation", why, data.parent, **arguments)
+        assert first is not None
+        assert list(first.failures) == ["3/late.png"]
+        Scenes(1, 2)[1].image.save(data / "late.png")
+        second = evaluate("perturbation", why, data.parent, **arguments)
+        assert second is not None
+        assert (second.samples, second.failures) == (2, {})
+
+    def test_a_method_that_fails_on_one_sample_spares_the_others(
+        self, why: Any, tmp_path: Path
+    ) -> None:
+        calls = []
+
+        @whyformer.register("moody", "fails the first time")
+        def moody(question: Question) -> Answer:
+            calls.append(1)
+            if len(calls) == 1:
+                raise InputError("not today")
+            return question.pool(question.attention[-1][:, 0])
+
+        try:
+            result = evaluate(
+                "segmentation", why, methods=["moody", "rollout"], limit=3, out=tmp_path,
+                progress=False,
+            )  # fmt: skip
+        finally:
+            registry._METHODS.pop("moody")
+        assert result is not None
+        assert result.samples == 2
+        assert list(result.failures.values()) == ["not today"]
+        good = [r for r in read_records(tmp_path) if r["method"] == "rollout"]
+        assert len(good) == 3
+        assert not any("error" in record for record in good)
+
+    def test_a_map_that_is_not_finite_is_never_scored(self, why: Any, tmp_path: Path) -> None:
+        @whyformer.register("hollow", "nothing but NaN")
+        def hollow(question: Question) -> Answer:
+            return question.pool(question.attention[-1][:, 0] * float("nan"))
+
+        try:
+            with pytest.raises(InputError, match=r"hollow with preset .* NaN"):
+                evaluate(
+                    "segmentation", why, methods=["hollow"], limit=1, out=tmp_path, progress=False
+                )
+        finally:
+            registry._METHODS.pop("hollow")
 
     def test_what_is_missing_is_named(self, why: Any, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="no such folder"):
+        with pytest.raises(InputError, match=r"no such (file or )?folder"):
             evaluate("pointing", why, "nowhere", out=tmp_path / "a", progress=False)
         data = tmp_path / "data" / "11"
         data.mkdir(parents=True)
         Scenes(1, 1)[0].image.save(data / "a.png")
-        with pytest.raises(InputError, match="label 11 of a model with 10"):
-            evaluate(
-                "perturbation", why, data.parent, methods=FEW, out=tmp_path / "b", progress=False
-            )
-        with pytest.raises(InputError, match="has no mask"):
-            evaluate(
-                "segmentation", why, data.parent, methods=FEW, out=tmp_path / "c", progress=False
-            )
+        for benchmark, said in (
+            ("perturbation", "label 11 of a model with 10"),
+            ("segmentation", "has no mask"),
+            ("pointing", "fewer than two masks"),
+        ):
+            with pytest.raises(InputError, match=said):
+                evaluate(
+                    benchmark, why, data.parent, methods=FEW, out=tmp_path / benchmark,
+                    progress=False,
+                )  # fmt: skip
         with pytest.raises(InputError, match="needs images"):
             evaluate("pointing", whyformer.load("demo-text"), out=tmp_path / "d")
+        with pytest.raises(InputError, match="counts word pieces"):
+            evaluate("pointing", why, longest=3, out=tmp_path / "e")
 
+    def test_no_samples_of_ones_own(self, why: Any, tmp_path: Path) -> None:
+        class Nothing(Samples[ImageSample]):
+            name, keys = "nothing", ()
 
-class TestEstimates:
-    def test_the_mean_and_its_interval(self) -> None:
-        values = np.random.default_rng(1).normal(0.5, 0.1, 400)
-        found = mean(values)
-        assert found.value == pytest.approx(100 * values.mean())
-        half = 100 * 1.96 * values.std() / 20
-        assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.15)
+            def __getitem__(self, index: int) -> ImageSample:
+                raise IndexError(index)
 
-    def test_a_ratio_of_sums(self) -> None:
-        counts = np.array([[1.0, 10.0], [9.0, 10.0], [5.0, 5.0]])
-        found = bootstrap(counts, lambda means: means[..., 0] / means[..., 1])
-        assert found.value == pytest.approx(100 * 15 / 25)
-        assert found.low <= found.value <= found.high
+        with pytest.raises(InputError, match="nothing holds no samples"):
+            evaluate("pointing", why, Nothing(), out=tmp_path)

@@ -15,7 +15,8 @@ from whyformer.demo.reviews import reviews, unmarked
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.documents import Eraser, Reviews, class_of
-from whyformer.evaluation.rationales import COUNTS, token_places, word_scores
+from whyformer.evaluation.rationales import COUNTS
+from whyformer.evaluation.texts import token_places, word_scores
 from whyformer.words import Piece
 
 
@@ -55,7 +56,7 @@ def test_a_token_has_its_highest_piece() -> None:
     ]  # fmt: skip
     places = token_places(["unlikely", "it's", "unread"])
     scores = word_scores(pieces, [9, 0.1, 0.5, 0.2, 0.3, 0.7, 0.0, 9], places)
-    assert scores == [0.5, 0.7, -np.inf]
+    assert scores.tolist() == [0.5, 0.7, -np.inf]
 
 
 def test_eraser_directories(tmp_path: Path) -> None:
@@ -119,7 +120,12 @@ def test_a_run_over_embedded_reviews(why: Any, tmp_path: Path, cut: str) -> None
     )  # fmt: skip
     assert result is not None
     found = json.loads((tmp_path / "results.json").read_text())["rationales"]
-    assert list(found["rollout"]) == [str(count) for count in COUNTS]
+    assert list(found["rollout"]["token_f1"]) == [str(count) for count in COUNTS]
+    for line in (tmp_path / "rationales" / "rollout" / "10.jsonl").read_text().splitlines():
+        (rationale,) = json.loads(line)["rationales"]
+        spans = rationale["hard_rationale_predictions"]
+        assert len(spans) == 10
+        assert all(span["end_token"] == span["start_token"] + 1 for span in spans)
 
 
 def test_the_figure_is_the_mean_of_token_f1(why: Any, tmp_path: Path) -> None:
@@ -143,19 +149,25 @@ def test_the_figure_is_the_mean_of_token_f1(why: Any, tmp_path: Path) -> None:
     hits = len(set(best) & document.evidence)
     precision, recall = hits / 10, hits / len(document.evidence)
     expected = 2 * precision * recall / (precision + recall) if hits else 0
-    assert record["methods"]["gradcam"][0] == pytest.approx(expected)
+    assert record["f1"][0] == pytest.approx(expected)
+    (line,) = [
+        line
+        for line in map(json.loads, (tmp_path / "rationales/gradcam/10.jsonl").open())
+        if line["annotation_id"] == document.key
+    ]
+    spans = line["rationales"][0]["hard_rationale_predictions"]
+    assert [span["start_token"] for span in spans] == sorted(best)
 
 
 @pytest.mark.slow
 def test_movie_reviews_are_near_the_known_figures(tmp_path: Path) -> None:
     """All 199 reviews gave 7.8 at 10 words and 29.5 at 80 for the method."""
     minilm = whyformer.load(shared("data", "minilm_sentiment"))
-    minilm.longest = 256
     movies = shared("data", "eraser_movies")
     evaluate(
         "rationales", minilm, movies, methods=["transformer_attribution"], limit=50, cut="tail",
-        out=tmp_path, progress=False,
+        longest=256, out=tmp_path, progress=False,
     )  # fmt: skip
     found = json.loads((tmp_path / "results.json").read_text())["rationales"]
-    assert found["transformer_attribution"]["10"]["value"] == pytest.approx(7.8, abs=2)
-    assert found["transformer_attribution"]["80"]["value"] == pytest.approx(29.5, abs=4)
+    assert found["transformer_attribution"]["token_f1"]["10"] == pytest.approx(7.8, abs=2)
+    assert found["transformer_attribution"]["token_f1"]["80"] == pytest.approx(29.5, abs=4)

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whyformer.cli.options import add_model_options, load_for
 from whyformer.errors import InputError
-from whyformer.methods import get_method, methods
+from whyformer.methods import all_methods, get_method
 
-EPILOG = """examples:
-  whyformer evaluate pointing                           embedded model and scenes, offline
+if TYPE_CHECKING:
+    from whyformer.evaluation import Result
+    from whyformer.models.pipeline import Pipeline
+
+EPILOG = """benchmarks:
+  perturbation   accuracy while pixels are removed by their relevance; deletion and insertion
+  segmentation   the map's foreground against a mask
+  rationales     the words found against those that people marked (token-F1)
+  pointing       whose pixels get the relevance when one of several objects is asked about
+  erasure        the prediction without the words found, and with them alone
+  all            the paper's three: perturbation, segmentation, rationales
+
+examples:
+  whyformer evaluate all                                embedded models and data, offline
   whyformer evaluate segmentation --model ./my-vit --data pets/ --out runs/pets
+  whyformer evaluate segmentation --model ./my-vit --data gtsegs_ijcv.mat --out runs/gtsegs
   whyformer evaluate perturbation --model ./my-vit --data imagenet/val --limit 1000 --out runs/in
   whyformer evaluate rationales --model ./my-bert --data movies/ --out runs/movies
+  whyformer evaluate erasure --model ./my-bert --data datasets:imdb --limit 500 --out runs/imdb
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
 
-data: a folder for each class (named by ImageNet's number, by index or by label), or a folder with
-index.jsonl (lines with "image", "mask", "label"; segmentation needs the masks); for rationales an
-ERASER directory. Pointing needs a mask for each class, which the embedded scenes have. A killed
-run goes on where it was.
+image data: a folder for each class (named by ImageNet's number, by index or by label), ImageNet's
+flat validation folder with its ground truth file, a folder with index.jsonl (lines with "image",
+"mask" or "masks", "label"), gtsegs_ijcv.mat, or datasets:NAME. Text data: an ERASER directory, or
+datasets:NAME. A killed run goes on where it was when the same command is started again; methods
+can be added to a finished run.
 """
-BENCHMARKS = ("perturbation", "segmentation", "rationales", "pointing")
+BENCHMARKS = ("perturbation", "segmentation", "rationales", "pointing", "erasure")
+KINDS = {name: "text" if name in ("rationales", "erasure") else "image" for name in BENCHMARKS}
+PAPER = ("perturbation", "segmentation", "rationales")
 
 
 def add_to(commands: Any) -> None:
@@ -33,25 +50,35 @@ def add_to(commands: Any) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("benchmark", choices=BENCHMARKS)
+    parser.add_argument("benchmark", choices=(*BENCHMARKS, "all"))
     add_model_options(parser)
-    parser.add_argument("--data", metavar="FOLDER", help="default: embedded scenes, or reviews")
+    parser.add_argument("--data", help="folder, file or datasets:NAME (default: embedded)")
     parser.add_argument("--limit", type=int, metavar="N", help="evenly chosen samples")
     parser.add_argument(
         "--methods",
         metavar="A,B,...",
-        help="or all (default: all but attention_flow, which is slow)",
+        help="or all (default: all but attention_flow, which is slow, and the ablations)",
     )
-    parser.add_argument("--preset", default="stable", metavar="NAME")
-    parser.add_argument("--split", default="test", help="of an ERASER directory (default: test)")
     parser.add_argument(
+        "--preset", default="stable", metavar="NAME", help="stable (default), paper or reference"
+    )
+    parser.add_argument("--split", default="test", help="of ERASER or datasets (default: test)")
+    texts = parser.add_argument_group("texts")
+    texts.add_argument(
         "--cut",
         default="head",
         help="what is read of a document that is too long: head (default), tail or windows",
     )
+    texts.add_argument(
+        "--longest", type=int, metavar="N", help="read at most N word pieces (default: the model's)"
+    )
+    texts.add_argument(
+        "--removal", default="mask", help="how erasure takes words away: mask (default) or delete"
+    )
     parser.add_argument(
         "-o", "--out", metavar="FOLDER", help="default: runs/BENCHMARK-MODEL in this folder"
     )
+    parser.add_argument("--cache", metavar="FOLDER", help="keep maps here for other runs")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress, no remarks")
     parser.set_defaults(run=run)
 
@@ -59,30 +86,79 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     chosen = None
     if options.methods:
-        listed = list(methods()) if options.methods == "all" else options.methods.split(",")
-        chosen = tuple(get_method(name).name for name in listed)
+        listed = all_methods() if options.methods == "all" else options.methods.split(",")
+        chosen = [get_method(name.strip()).name for name in listed]
     if options.limit is not None and options.limit < 1:
         raise InputError(f"--limit {options.limit}: expected at least 1")
-    why = load_for(options, "text" if options.benchmark == "rationales" else "image")
+    if options.benchmark != "all":
+        why = load_for(options, KINDS[options.benchmark])
+        folder = Path(options.out or f"runs/{options.benchmark}-{Path(why.name).name}")
+        present([evaluate_one(options.benchmark, why, chosen, folder, options)], folder, options)
+        return
+    folder = Path(options.out or "runs/all")
+    found = evaluate_all(chosen, folder, options)
+    if all(found):
+        from whyformer.evaluation import save_report
 
+        save_report([result for result in found if result is not None], folder)
+    present(found, folder, options)
+
+
+def evaluate_one(
+    benchmark: str,
+    why: Pipeline,
+    chosen: list[str] | None,
+    folder: Path,
+    options: argparse.Namespace,
+) -> Result | None:
     from whyformer.evaluation import evaluate
-    from whyformer.models.pipeline import default_methods
 
-    folder = Path(options.out or f"runs/{options.benchmark}-{Path(why.name).name}")
-    result = evaluate(
-        options.benchmark,
+    return evaluate(
+        benchmark,
         why,
         options.data,
-        methods=chosen or tuple(default_methods()),
+        methods=chosen,
         preset=options.preset,
         limit=options.limit,
         split=options.split,
         cut=options.cut,
+        longest=options.longest if KINDS[benchmark] == "text" else None,
+        removal=options.removal,
         out=folder,
+        cache=options.cache,
         progress=not options.quiet,
     )
-    if result is None:
+
+
+def evaluate_all(
+    chosen: list[str] | None, folder: Path, options: argparse.Namespace
+) -> list[Result | None]:
+    """The paper's benchmarks, on the embedded models, or those that the given model can take."""
+    if options.model is None:
+        loaded = {kind: load_for(options, kind) for kind in ("image", "text")}
+    else:
+        from whyformer.models.loading import load
+
+        why = load(options.model, weights=options.weights, offline=options.offline)
+        loaded = {why.kind: load_for(options, why.kind)}
+    return [
+        evaluate_one(name, loaded[KINDS[name]], chosen, folder / name, options)
+        for name in PAPER
+        if KINDS[name] in loaded
+    ]
+
+
+def present(results: list[Result | None], folder: Path, options: argparse.Namespace) -> None:
+    """The first process prints; the others of a ``torchrun`` have nothing to say."""
+    found = [result for result in results if result is not None]
+    if not found:
         return
-    print(f"{result.summary}\n\n{result.table.text()}")
-    if not options.quiet:
-        print(f"\n± half the 95 % interval, * best in its column; records and tables in {folder}")
+    from whyformer.evaluation.plots import has_plots
+    from whyformer.evaluation.tables import legend, to_text
+
+    print("\n\n".join(to_text(result) for result in found))
+    if options.quiet:
+        return
+    print(f"\n{legend(found)}\nreport: {folder / 'report.html'}")
+    if not has_plots():
+        print("no plots: they need matplotlib (pip install 'whyformer[evaluation]')")

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from whyformer.errors import InputError, UnknownNameError, nearest
+from whyformer.evaluation.cache import code_of
 from whyformer.evaluation.documents import open_documents
-from whyformer.evaluation.images import Perturbation, Pointing, Segmentation
-from whyformer.evaluation.rationales import CUTS, Rationales
-from whyformer.evaluation.runner import processes, run
+from whyformer.evaluation.erasure import REMOVALS, Erasure
+from whyformer.evaluation.perturbation import Perturbation
+from whyformer.evaluation.pointing import Pointing
+from whyformer.evaluation.published import published
+from whyformer.evaluation.rationales import COUNTS, Rationales, eraser_lines
+from whyformer.evaluation.report import save_report
+from whyformer.evaluation.results import Result, make_result
+from whyformer.evaluation.runner import processes, read_records, run
 from whyformer.evaluation.samples import Samples, Some, open_images
-from whyformer.evaluation.tables import Table, save_results
-from whyformer.evaluation.task import Record, Task
+from whyformer.evaluation.segmentation import Segmentation
+from whyformer.evaluation.task import Task
+from whyformer.evaluation.texts import CUTS
 from whyformer.explainer import DEFAULT_PRESET, get_preset
-from whyformer.methods import get_method
-from whyformer.models.pipeline import Pipeline, default_methods
+from whyformer.files import write_whole
+from whyformer.methods import default_methods, get_method
+from whyformer.models.pipeline import Pipeline
+from whyformer.models.texts import TextPipeline
 
-__all__ = ["BENCHMARKS", "Result", "evaluate"]
+__all__ = ["BENCHMARKS", "Result", "evaluate", "save_report"]
 
 BENCHMARKS: dict[str, type[Task]] = {
-    task.name: task for task in (Perturbation, Segmentation, Rationales, Pointing)
+    task.name: task for task in (Perturbation, Segmentation, Rationales, Pointing, Erasure)
 }
-
-
-@dataclass(frozen=True)
-class Result:
-    """A benchmark's table, and the records that it was made from."""
-
-    summary: str
-    table: Table
-    records: list[Record]
 
 
 def evaluate(
@@ -45,53 +46,103 @@ def evaluate(
     limit: int | None = None,
     split: str = "test",
     cut: str = "head",
+    longest: int | None = None,
+    removal: str = "mask",
     out: str | Path,
+    cache: str | Path | None = None,
     progress: bool = True,
 ) -> Result | None:
-    """Run a benchmark and write its tables; under ``torchrun`` the first process returns them.
+    """Run a benchmark and write its report; under ``torchrun`` the first process returns it.
 
-    ``benchmark``: "perturbation", "segmentation", "rationales" or "pointing". ``data``: a folder,
-    samples of your own, or None for the embedded scenes and reviews. ``split`` and ``cut`` go with
-    rationales: which part of an ERASER directory, and what is read of a long document ("head",
-    "tail", "windows"). ``out`` keeps the run, which can be resumed.
+    ``benchmark``: "perturbation", "segmentation" or "pointing" for images, "rationales" or
+    "erasure" for texts. ``data``: a folder or file, samples of your own, or None for the embedded
+    scenes and reviews; ``limit`` takes evenly chosen samples, ``split`` is a part of an ERASER
+    directory or a Hugging Face data set. For texts: ``cut`` is what is read of a long document
+    ("head", "tail", "windows"), ``longest`` reads fewer word pieces than the model could, and
+    ``removal`` ("mask", "delete") is how erasure takes words away. ``out`` keeps the run, which
+    can be resumed, also with more methods; ``cache`` keeps the maps for other runs.
     """
-    if benchmark not in BENCHMARKS:
-        raise UnknownNameError(f"unknown benchmark {benchmark!r}; {nearest(benchmark, BENCHMARKS)}")
-    if cut not in CUTS:
-        raise UnknownNameError(f"unknown cut {cut!r}; {nearest(cut, CUTS)}")
-    get_preset(preset)
-    wanted = "text" if benchmark == Rationales.name else "image"
-    if why.kind != wanted:
-        raise InputError(f"{benchmark} needs {wanted}s, and {why.name} reads {why.kind}s")
-    chosen = tuple(get_method(name).name for name in methods or default_methods())
-    options = {"cut": cut} if benchmark == Rationales.name else {}
-    task = BENCHMARKS[benchmark](chosen, preset, **options)
-    place = None if data is None or isinstance(data, Samples) else str(data)
-    if isinstance(data, Samples):
-        samples = data if limit is None else Some(data, limit)
-    elif isinstance(task, Rationales):
-        samples = open_documents(place, split, why.labels, limit)
-    else:
-        digits = 2 if isinstance(task, Pointing) else 1
-        samples = open_images(place, digits, why.labels, limit)
-    if not len(samples):
-        raise InputError(f"{samples.name} holds no samples")
+    task = make_task(benchmark, preset, cut, removal)
+    if why.kind != task.kind:
+        raise InputError(f"{benchmark} needs {task.kind}s, and {why.name} reads {why.kind}s")
+    if longest is not None:
+        why = shorter(why, longest)
+    chosen = list(dict.fromkeys(get_method(name).name for name in methods or default_methods()))
+    samples = open_samples(task, why, data, split, limit)
     folder = Path(out)
-    records = run(task, why, samples, folder, progress=progress)
+    settings = run(
+        task,
+        why,
+        samples,
+        chosen,
+        folder,
+        cache=None if cache is None else Path(cache),
+        progress=progress,
+    )
     if processes()[0] != 0:
         return None
-    return summarise(task, why.name, samples.name, records, folder)
+    facts = {key: settings[key] for key in settings if key not in ("benchmark", "whyformer")}
+    if samples.notes:
+        facts["notes"] = "; ".join(samples.notes)
+    measures = task.measures()
+    records = read_records(folder)
+    result = make_result(benchmark, measures, chosen, samples.keys, records, facts)
+    result = replace(result, published=published(benchmark, why, samples, measures))
+    save_report([result], folder)
+    if isinstance(task, Rationales):
+        save_rationales(chosen, samples.keys, folder)
+    return result
 
 
-def summarise(task: Task, model: str, data: str, records: list[Record], folder: Path) -> Result:
-    good = [record for record in records if "error" not in record]
-    bad = [record["error"] for record in records if "error" in record]
-    if not good:
-        raise InputError(f"no sample could be measured; the first: {bad[0]}")
-    summary = f"{task.name}: {model} on {data}, {len(good)} samples, preset {task.preset}"
-    if bad:
-        summary += f"; {len(bad)} could not be measured (the first: {bad[0]})"
-    table = Table(task.name, task.figures(good))
-    counts = {"samples": len(good), "failed": len(bad)}
-    save_results(table, {"model": model, "data": data, **task.settings, **counts}, folder)
-    return Result(summary, table, records)
+def make_task(benchmark: str, preset: str, cut: str, removal: str) -> Task:
+    for kind, name, known in (
+        ("benchmark", benchmark, BENCHMARKS),
+        ("cut", cut, CUTS),
+        ("removal", removal, REMOVALS),
+    ):
+        if name not in known:
+            raise UnknownNameError(f"unknown {kind} {name!r}; {nearest(name, known)}")
+    get_preset(preset)
+    options = {Rationales.name: {"cut": cut}, Erasure.name: {"cut": cut, "removal": removal}}
+    return BENCHMARKS[benchmark](preset, **options.get(benchmark, {}))
+
+
+def open_samples(
+    task: Task,
+    why: Pipeline,
+    data: str | Path | Samples[Any] | None,
+    split: str,
+    limit: int | None,
+) -> Samples[Any]:
+    if isinstance(data, Samples):
+        samples = data if limit is None else Some(data, limit)
+    elif task.kind == "text":
+        samples = open_documents(None if data is None else str(data), split, why.labels, limit)
+    else:
+        digits = 2 if isinstance(task, Pointing) else 1
+        place = None if data is None else str(data)
+        samples = open_images(place, digits, why.labels, limit, split=split)
+    if not len(samples):
+        raise InputError(f"{samples.name} holds no samples")
+    return samples
+
+
+def shorter(why: Pipeline, longest: int) -> Pipeline:
+    if not isinstance(why, TextPipeline):
+        raise InputError(f"longest counts word pieces, and {why.name} reads {why.kind}s")
+    return why.reading(longest)
+
+
+def save_rationales(methods: Sequence[str], keys: Sequence[str], folder: Path) -> None:
+    """Each method's rationales of each length, in the format of ERASER's own scorer."""
+    for method in methods:
+        code = code_of(method)
+        found = {
+            record["key"]: record
+            for record in read_records(folder)
+            if (record["method"], record["code"]) == (method, code) and "error" not in record
+        }
+        ordered = [found[key] for key in keys if key in found]
+        for count in COUNTS:
+            lines = "".join(json.dumps(line) + "\n" for line in eraser_lines(ordered, count))
+            write_whole(folder / "rationales" / method / f"{count}.jsonl", lines)

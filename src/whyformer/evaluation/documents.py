@@ -1,4 +1,4 @@
-"""Documents with the passages that people marked as evidence: ERASER's format, and our own."""
+"""Documents, and the passages that people marked as evidence: ERASER's format, and our own."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any
 
 from whyformer.demo.reviews import reviews
 from whyformer.errors import InputError
-from whyformer.evaluation.samples import Samples, Some
-from whyformer.files import FOLDER, what_is
+from whyformer.evaluation.samples import HUB, Samples, Some, digest, read_text, unique
+from whyformer.files import FILE, FOLDER, what_is
 
 
 @dataclass(frozen=True)
 class Document:
-    """Tokens, the class, and the places of the tokens that are evidence for it."""
+    """Tokens, the class, and the places of the tokens that are evidence for it.
+
+    ``query``: what is asked of the document, where the class is the answer to it. ``docid``: the
+    document's own name, where it differs from the sample's.
+    """
 
     key: str
     tokens: list[str]
     label: int
     evidence: frozenset[int]
+    query: str | None = None
+    docid: str | None = None
 
 
 class Reviews(Samples[Document]):
@@ -39,33 +45,53 @@ class Reviews(Samples[Document]):
 
 
 class Eraser(Samples[Document]):
-    """An ERASER directory whose task is to classify single documents: docs/ and SPLIT.jsonl."""
+    """An ERASER directory whose task is to classify one document: docs/ and SPLIT.jsonl.
+
+    Movies has documents alone; BoolQ, MultiRC and FEVER ask a query of each. A query that all
+    entries share names the task and is left out. Samples with several documents (e-SNLI, some of
+    FEVER) are refused one by one.
+    """
 
     def __init__(self, folder: Path, split: str, labels: Sequence[str] | None) -> None:
         self.name, self.folder, self._labels = f"{folder.name}, {split}", folder, labels
         lines = folder / f"{split}.jsonl"
         if what_is(lines) is None or what_is(folder / "docs") != FOLDER:
-            raise InputError(f"{folder} is no ERASER directory: expected docs/ and {lines.name}")
-        text = lines.read_text(encoding="utf-8")
+            raise InputError(
+                f"{folder} is no ERASER directory: expected docs/ and {lines.name}{_splits(folder)}"
+            )
+        text = read_text(lines)
         self._entries = [
             read_entry(line, f"{lines}, line {i}")
-            for i, line in enumerate(text.splitlines(), 1)
+            for i, line in enumerate(text.split("\n"), 1)
             if line.strip()
         ]
-        self.keys = [entry["annotation_id"] for entry in self._entries]
+        self.keys = unique([str(entry["annotation_id"]) for entry in self._entries], lines)
+        self.stamp = digest(text)
+        queries = {str(entry.get("query") or "") for entry in self._entries}
+        self._asks = len(queries) > 1 or len(self._entries) == 1
 
     def __getitem__(self, index: int) -> Document:
         entry = self._entries[index]
-        spans = [span for group in entry["evidences"] for span in group]
-        names = {span["docid"] for span in spans} or {entry["annotation_id"]}
-        if len(names) > 1:
-            raise InputError(f"its evidence lies in {len(names)} documents; expected one")
-        path = self.folder / "docs" / names.pop()
-        if what_is(path) is None:
+        spans = spans_of(entry["evidences"])
+        name = document_of(entry, spans)
+        path = self.folder / "docs" / name
+        if what_is(path) != FILE:
             raise InputError(f"no such file: {path}")
-        tokens = path.read_text(encoding="utf-8").split()
+        tokens = read_text(path).split()
+        if not tokens:
+            raise InputError(f"{path} is empty: expected a document")
         label = class_of(str(entry["classification"]), self._labels)
-        return Document(self.keys[index], tokens, label, evidence_of(spans, len(tokens)))
+        evidence = evidence_of(spans, len(tokens))
+        query = str(entry.get("query") or "").strip() if self._asks else ""
+        key = self.keys[index]
+        return Document(
+            key, tokens, label, evidence, query or None, docid=name if name != key else None
+        )
+
+
+def _splits(folder: Path) -> str:
+    found = sorted(path.stem for path in folder.glob("*.jsonl"))
+    return f"; it has the splits {', '.join(found)}" if found else ""
 
 
 def read_entry(line: str, where: str) -> dict[str, Any]:
@@ -79,12 +105,44 @@ def read_entry(line: str, where: str) -> dict[str, Any]:
     return entry
 
 
+def spans_of(evidences: Any) -> list[dict[str, Any]]:
+    """All spans of a sample; its groups, any of which would do, count together."""
+    groups = evidences if isinstance(evidences, list) else [evidences]
+    if not all(isinstance(group, list) for group in groups):
+        raise InputError("its evidences are no list of lists of spans")
+    spans = [span for group in groups for span in group]
+    for span in spans:
+        missing = [
+            key
+            for key in ("docid", "start_token", "end_token")
+            if not isinstance(span, dict) or key not in span
+        ]
+        if missing:
+            raise InputError(f"an evidence span lacks {', '.join(missing)}: {span!r}")
+    return spans
+
+
+def document_of(entry: dict[str, Any], spans: Sequence[dict[str, Any]]) -> str:
+    """The one document that a sample reads; without any named it is the sample's own."""
+    listed = entry.get("docids") or []
+    if not isinstance(listed, list):
+        raise InputError(f"its docids are {listed!r}, expected a list of names")
+    names = {str(span["docid"]) for span in spans}.union(map(str, listed))
+    if len(names) > 1:
+        raise InputError(f"it reads {len(names)} documents, or its evidence does; expected one")
+    return names.pop() if names else str(entry["annotation_id"])
+
+
 def evidence_of(spans: Sequence[dict[str, Any]], length: int) -> frozenset[int]:
-    """The places that spans cover; a span beyond the document is an error."""
+    """The places that spans cover; beyond the document is an error, an empty span is none."""
     covered: set[int] = set()
     for span in spans:
         start, end = span["start_token"], span["end_token"]
-        if not 0 <= start < end <= length:
+        if type(start) is not int or type(end) is not int:
+            raise InputError(
+                f"evidence from token {start!r} to {end!r}: expected two whole numbers"
+            )
+        if not 0 <= start <= end <= length:
             raise InputError(
                 f"evidence from token {start} to {end} of a document with {length} tokens"
             )
@@ -110,10 +168,22 @@ def class_of(name: str, labels: Sequence[str] | None) -> int:
 def open_documents(
     data: str | None, split: str, labels: Sequence[str] | None, limit: int | None
 ) -> Samples[Document]:
-    """An ERASER directory, or None for the embedded reviews."""
-    samples: Samples[Document] = Reviews(labels)
-    if data is not None:
-        if what_is(Path(data)) != FOLDER:
-            raise InputError(f"no such folder: {data}")
-        samples = Eraser(Path(data), split, labels)
+    """A data set by its place, or None for the embedded reviews.
+
+    An ERASER directory, a folder written by ``save_to_disk``, or "datasets:NAME".
+    """
+    samples = Reviews(labels) if data is None else _at(data, split, labels)
+    if not len(samples):
+        raise InputError(f"{samples.name} holds no samples")
     return Some(samples, limit) if limit is not None else samples
+
+
+def _at(data: str, split: str, labels: Sequence[str] | None) -> Samples[Document]:
+    from whyformer.evaluation.hub_data import HubTexts, is_saved
+
+    path = Path(data)
+    if data.startswith(HUB) or is_saved(path):
+        return HubTexts(data, split, labels)
+    if what_is(path) != FOLDER:
+        raise InputError(f"no such folder: {data}")
+    return Eraser(path, split, labels)

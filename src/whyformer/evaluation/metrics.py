@@ -21,9 +21,12 @@ def removal_order(relevance: np.ndarray, positive: bool) -> np.ndarray:
     return np.argsort(-values if positive else values, kind="stable")
 
 
-def removed(order: np.ndarray, share: float) -> np.ndarray:
-    """The places that are gone when ``share`` of all are: the first int(n * share)."""
-    return order[: int(len(order) * share)]
+def removal_ranks(relevance: np.ndarray, positive: bool) -> np.ndarray:
+    """When each place of a map is removed: 0 first. The first int(n * share) are a share of it."""
+    order = removal_order(relevance, positive)
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    return ranks.reshape(np.shape(relevance))
 
 
 def area_under_curve(shares: Sequence[float], values: Sequence[float]) -> float:
@@ -126,6 +129,6 @@ def token_score(predicted: Collection[int], truth: Collection[int]) -> TokenScor
     )
 
 
-def top(scores: Sequence[float], count: int) -> list[int]:
+def top(scores: Sequence[float] | np.ndarray, count: int) -> list[int]:
     """Places of the highest scores, best first; equal ones in reading order."""
     return removal_order(np.asarray(scores), positive=True)[:count].tolist()

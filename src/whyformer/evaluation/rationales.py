@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from whyformer.errors import InputError
-from whyformer.evaluation import estimates
+from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.documents import Document
-from whyformer.evaluation.metrics import token_score, top
-from whyformer.evaluation.task import Figures, Record, Task
-from whyformer.methods import get_method
+from whyformer.evaluation.metrics import average_precision, token_score, top
+from whyformer.evaluation.task import Measure, Record, Task
+from whyformer.evaluation.texts import Passage, WordAnswers, read_passage
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
-from whyformer.words import Piece
 
 #: how many words are taken for the rationale
 COUNTS = tuple(range(10, 90, 10))
-CUTS = ("head", "tail", "windows")
 
 
 @dataclass(frozen=True)
@@ -33,57 +33,57 @@ class Rationales(Task):
     cut: str = "head"
 
     name = "rationales"
+    kind = "text"
 
-    def measure(self, why: Pipeline, sample: Document) -> Record:
-        if not isinstance(why, TextPipeline):
-            raise InputError(f"rationales need a text model, and {why.name} reads {why.kind}s")
-        text, first = self._read(why, sample.tokens)
-        recorded = why.record(text)
-        places = token_places(sample.tokens[first:])
-        outcomes = {}
-        for method in self.methods:
-            target = sample.label if get_method(method).class_specific else None
-            explanation = recorded.explain(target, method, self.preset, **self._options(method))
-            assert explanation.pieces is not None
-            scores = word_scores(explanation.pieces[0], explanation.relevance[0].tolist(), places)
-            read = sum(np.isfinite(scores))
-            best = [first + place for place in top(scores, min(max(COUNTS), read))]
-            outcomes[method] = [token_score(best[:count], sample.evidence).f1 for count in COUNTS]
-        return {"methods": outcomes}
+    def prepare(self, why: Pipeline, sample: Document) -> Passage:
+        assert isinstance(why, TextPipeline)
+        if not sample.evidence:
+            raise InputError("the sample has no evidence, which rationales need")
+        return read_passage(why, sample, self.cut)
 
-    def _read(self, why: TextPipeline, tokens: Sequence[str]) -> tuple[str, int]:
-        """The text that is explained, and the place of its first token."""
-        if self.cut == "windows":
-            return " ".join(tokens), 0
-        kept = why.fitting(tokens, from_end=self.cut == "tail")
-        first = len(tokens) - kept if self.cut == "tail" else 0
-        return " ".join(tokens[first : first + kept]), first
+    def measure(
+        self, why: Pipeline, prepared: Passage, methods: Sequence[str], cache: Cache
+    ) -> Iterator[tuple[str, Record]]:
+        assert isinstance(why, TextPipeline)
+        answers = WordAnswers(why, prepared, self.preset, cache)
+        document = prepared.document
+        truth = np.zeros(len(document.tokens), bool)
+        truth[sorted(document.evidence)] = True
+        for method in methods:
+            scores = np.full(len(document.tokens), -np.inf)
+            part = slice(prepared.first, prepared.first + len(prepared.tokens))
+            scores[part] = answers.scores(method, document.label)
+            best = top(scores, min(max(COUNTS), int(np.isfinite(scores).sum())))
+            yield (
+                method,
+                {
+                    "docid": document.docid or document.key,
+                    "best": best,
+                    "f1": [token_score(best[:count], document.evidence).f1 for count in COUNTS],
+                    "auprc": average_precision(truth, scores),
+                },
+            )
 
-    def figures(self, records: Sequence[Record]) -> Figures:
-        found: Figures = {}
-        for method in self.methods:
-            f1 = np.array([record["methods"][method] for record in records])
-            found[method] = {str(count): estimates.mean(f1[:, i]) for i, count in enumerate(COUNTS)}
-        return found
+    def measures(self) -> list[Measure]:
+        title = "token-F1 of the top words against people's evidence"
+        found = [
+            Measure(("token_f1", str(count)), partial(_f1, i), table=title, column=str(count))
+            for i, count in enumerate(COUNTS)
+        ]
+        precision = Measure(("auprc",), lambda r: [r["auprc"]], table=title, column="auprc")
+        return [*found, precision]
 
 
-def token_places(tokens: Sequence[str]) -> np.ndarray:
-    """For every character of the tokens joined by spaces, the token it belongs to."""
-    lengths = [len(token) + 1 for token in tokens]
-    return np.repeat(np.arange(len(tokens)), lengths)
+def _f1(place: int, record: Record) -> list[float]:
+    return [record["f1"][place]]
 
 
-def word_scores(
-    pieces: Sequence[Piece], relevance: Sequence[float], places: np.ndarray
-) -> list[float]:
-    """Each token's highest piece; tokens that were not read have none, and come last."""
-    scores = np.full(int(places[-1]) + 1, -np.inf)
-    position = 0
-    for piece, score in zip(pieces, relevance, strict=True):
-        if piece.word is None:
-            continue
-        start = position + len(piece.gap)
-        position = start + len(piece.text)
-        for place in np.unique(places[start : max(position, start + 1)]):
-            scores[place] = max(scores[place], score)
-    return scores.tolist()
+def eraser_lines(records: Iterable[Record], count: int) -> Iterator[dict[str, Any]]:
+    """Rationales of ``count`` words as ERASER's own scorer reads them, an object a line."""
+    for record in records:
+        places = sorted(record["best"][:count])
+        spans = [{"start_token": place, "end_token": place + 1} for place in places]
+        yield {
+            "annotation_id": record["key"],
+            "rationales": [{"docid": record["docid"], "hard_rationale_predictions": spans}],
+        }

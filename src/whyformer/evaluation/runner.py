@@ -1,8 +1,9 @@
 """Run a benchmark: sample by sample, resumable, on one process or many.
 
-A run is a folder. `settings.json` says what was asked; every process appends one line a sample to
-a file of its own, `records-RANK.jsonl`. A killed run goes on where it was: finished samples are
-never measured again, and half a line counts as none.
+A run is a folder. `settings.json` says what was asked; every process appends one line for each
+sample and method to a file of its own, `records-RANK.jsonl`. A killed run goes on where it was:
+what is finished is never measured again, half a line counts as none, and a method that comes later
+is measured on the same samples beside the others.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +23,44 @@ import torch
 from tqdm.auto import tqdm
 
 from whyformer import __version__
-from whyformer.errors import InputError, OutputError
+from whyformer.errors import InputError, NumericalError, OutputError, TargetError
+from whyformer.evaluation.cache import Cache, code_of
 from whyformer.evaluation.samples import Samples
 from whyformer.evaluation.task import Record, Task
 from whyformer.files import what_is, write_whole
 from whyformer.models.pipeline import Pipeline
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 SETTINGS = "settings.json"
+#: threads that read samples while the model works, and how many samples they are ahead
+READERS, AHEAD = 2, 4
+#: processes wait this long for the slowest of them
+PATIENCE = timedelta(days=14)
+
+#: what is the sample's fault, or the method's on it; anything else stops the run
+SAMPLE_ERRORS = (InputError, NumericalError, TargetError)
+
+Pending = tuple[int, list[str]]
 
 
 def run(
-    task: Task, why: Pipeline, samples: Samples[Any], folder: Path, *, progress: bool = True
-) -> list[Record]:
-    """Measure what is missing, and return all records in the order of the samples.
+    task: Task,
+    why: Pipeline,
+    samples: Samples[Any],
+    methods: Sequence[str],
+    folder: Path,
+    *,
+    cache: Path | None = None,
+    progress: bool = True,
+) -> Record:
+    """Measure what is missing, and return the run's settings; the records are in the folder.
 
     Under ``torchrun`` every process takes its share of the samples. A sample that cannot be
-    measured is recorded with the reason.
+    measured is recorded with the reason, and tried again by the next start.
     """
     rank, size = processes()
     settings = {
@@ -42,28 +69,85 @@ def run(
         "model": why.name,
         "weights": fingerprint(why.model),
         "data": samples.name,
-        "samples": samples.fingerprint,
+        "fingerprint": samples.fingerprint,
     }
     if rank == 0:
         claim(folder, settings)
     wait()
-    done = {key for key, record in read_records(folder).items() if "error" not in record}
-    mine = [i for i in range(len(samples)) if i % size == rank and samples.keys[i] not in done]
-    label = f"{task.name}" + (f" {rank + 1}/{size}" if size > 1 else "")
-    with Appender(folder / f"records-{rank}.jsonl") as appender:
-        for i in tqdm(mine, desc=label, unit="sample", disable=not progress):
-            key = samples.keys[i]
-            try:
-                record = task.measure(why, samples[i])
-            except InputError as error:
-                record = {"error": str(error)}
-            appender.add({"key": key, **record})
+    done = {
+        (record["key"], record["method"], record["code"])
+        for record in read_records(folder)
+        if "error" not in record
+    }
+    codes = {method: code_of(method) for method in methods}
+    mine = range(rank, len(samples), size)
+    pending: list[Pending] = []
+    for i in mine:
+        missing = [m for m in methods if (samples.keys[i], m, codes[m]) not in done]
+        if missing:
+            pending.append((i, missing))
+    kept = Cache(cache, f"{settings['weights']}")
     wait()
-    records = read_records(folder)
-    return [records[key] for key in samples.keys]
+    label = task.name + (f" 1/{size}" if size > 1 else "")
+    with (
+        Appender(folder / f"records-{rank}.jsonl") as appender,
+        tqdm(
+            total=len(mine),
+            initial=len(mine) - len(pending),
+            desc=label,
+            unit="sample",
+            smoothing=0.05,
+            disable=not progress or rank > 0,
+        ) as bar,
+        closing(read_ahead(pending, lambda i: task.prepare(why, samples[i]))) as ready,
+    ):
+        for (i, missing), prepared in ready:
+            for method, record in attempt(task, why, prepared, missing, kept):
+                appender.add(
+                    {"key": samples.keys[i], "method": method, "code": codes[method], **record}
+                )
+            bar.update()
+    wait()
+    return settings
 
 
-def claim(folder: Path, settings: dict[str, Any]) -> None:
+def attempt(
+    task: Task,
+    why: Pipeline,
+    prepared: Future[Any],
+    methods: Sequence[str],
+    cache: Cache,
+) -> Iterator[tuple[str, Record]]:
+    """Each method's record; where a sample or a method fails, the reason is the record."""
+    left = list(methods)
+    while left:
+        try:
+            for method, record in task.measure(why, prepared.result(), list(left), cache):
+                left.remove(method)
+                yield method, record
+        except SAMPLE_ERRORS as error:
+            yield left.pop(0), {"error": str(error)}
+
+
+def read_ahead(
+    pending: Iterable[Pending], read: Callable[[int], Any]
+) -> Generator[tuple[Pending, Future[Any]]]:
+    """Samples in order, read by threads while the model works on those before."""
+    with ThreadPoolExecutor(READERS) as pool:
+        waiting: deque[tuple[Pending, Future[Any]]] = deque()
+        try:
+            for each in pending:
+                waiting.append((each, pool.submit(read, each[0])))
+                if len(waiting) > AHEAD:
+                    yield waiting.popleft()
+            while waiting:
+                yield waiting.popleft()
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def claim(folder: Path, settings: Record) -> None:
     """Mark the folder with the settings; results of other settings are never mixed in."""
     path = folder / SETTINGS
     text = json.dumps(settings, indent=1, sort_keys=True) + "\n"
@@ -90,45 +174,68 @@ class Appender:
 
     def __enter__(self) -> Appender:
         try:
-            self._file = open(self.path, "ab+")
-            self._file.seek(0)
-            kept = self._file.read().rfind(b"\n") + 1
-            self._file.truncate(kept)
-            self._file.seek(kept)
+            self._file = open(self.path, "ab+", buffering=0)
         except OSError as error:
-            raise OutputError(f"cannot write {self.path}: {error.strerror}") from error
+            raise self._failure(error) from error
+        self._lock()
+        self._cut_to(self._whole_lines())
         return self
 
     def add(self, record: Record) -> None:
+        start = self._file.tell()
         try:
-            self._file.write(json.dumps(record).encode() + b"\n")
-            self._file.flush()
+            data = json.dumps(record).encode() + b"\n"
+            while data:
+                data = data[self._file.write(data) :]
         except OSError as error:
-            raise OutputError(
-                f"cannot write {self.path}: {error.strerror}; the run can be resumed"
-            ) from error
+            self._cut_to(start)
+            raise self._failure(error) from error
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
+    def _lock(self) -> None:
+        """One writer at a time, where the system has locks; a killed process's lock is gone."""
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._file.close()
+            raise OutputError(
+                f"{self.path} is being written by another process: is the same run still going?"
+            ) from error
 
-def read_records(folder: Path) -> dict[str, Record]:
-    """All whole lines of all processes, by key; what was measured counts before what failed."""
-    found: dict[str, Record] = {}
-    for record in (record for path in _shards(folder) for record in _lines(path)):
-        if "error" not in record or record["key"] not in found:
-            found[record["key"]] = record
-    return found
+    def _whole_lines(self) -> int:
+        """Where the last whole line ends."""
+        end = self._file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - 65536)
+            self._file.seek(start)
+            found = self._file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+        return 0
+
+    def _cut_to(self, size: int) -> None:
+        self._file.truncate(size)
+        self._file.seek(size)
+
+    def _failure(self, error: OSError) -> OutputError:
+        return OutputError(
+            f"cannot write {self.path}: {error.strerror}; what was measured is kept: start the "
+            "same command again when it can be written"
+        )
 
 
-def _shards(folder: Path) -> list[Path]:
-    return sorted(folder.glob("records-*.jsonl"))
-
-
-def _lines(path: Path) -> Iterator[Record]:
-    data = path.read_bytes()
-    for line in data[: data.rfind(b"\n") + 1].splitlines():
-        yield json.loads(line)
+def read_records(folder: Path) -> Iterator[Record]:
+    """All whole lines of all processes."""
+    for path in sorted(folder.glob("records-*.jsonl")):
+        with path.open("rb") as lines:
+            for line in lines:
+                if line.endswith(b"\n"):
+                    yield json.loads(line)
 
 
 def fingerprint(model: torch.nn.Module) -> str:
@@ -147,7 +254,7 @@ def processes() -> tuple[int, int]:
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size > 1 and not torch.distributed.is_initialized():
-        torch.distributed.init_process_group("gloo")
+        torch.distributed.init_process_group("gloo", timeout=PATIENCE)
     return int(os.environ.get("RANK", "0")), size
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import re
 from abc import ABC, abstractmethod
@@ -17,14 +18,19 @@ from PIL import Image
 
 from whyformer.demo.scenes import draw_scene
 from whyformer.errors import InputError
-from whyformer.files import FOLDER, IMAGE_ENDINGS, what_is
-from whyformer.models.images import read_image
+from whyformer.files import FILE, IMAGE_ENDINGS, what_is
+from whyformer.models.images import MOST_PIXELS, read_image, readable
 
 SCENES = "scenes"
 #: how many embedded scenes are evaluated unless told otherwise
 SCENE_COUNT = 40
 SCENE_SEED = 3_000_003
 INDEX = "index.jsonl"
+#: what the place of a Hugging Face data set begins with
+HUB = "datasets:"
+IMAGENET = "imagenet"
+#: the value of pixels that PASCAL VOC's masks leave undecided
+VOID = 255
 WNID = re.compile(r"n\d{8}")
 
 Sample = TypeVar("Sample")
@@ -42,18 +48,27 @@ class ImageSample:
 
 
 class Samples(ABC, Generic[Sample]):
-    """A data set: so many samples, each with a key of its own, read on demand."""
+    """A data set: so many samples, each with a key of its own, read on demand.
+
+    ``benchmark``: which of the paper's data sets this is, where that is known ("imagenet",
+    "imagenet-segmentation"). ``stamp``: what tells the data set from another one with the same
+    keys, such as a digest of its list of labels. ``notes``: what was decided on the way.
+    """
 
     name: str
     keys: Sequence[str]
+    benchmark: str | None = None
+    stamp: str = ""
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.keys)
 
     @property
     def fingerprint(self) -> str:
-        """Something else for another choice of samples."""
-        return hashlib.sha256("\n".join(self.keys).encode()).hexdigest()[:16]
+        """Something else for another choice of samples, or for other labels."""
+        parts = [*self.keys, self.stamp] if self.stamp else self.keys
+        return digest("\n".join(parts))
 
     @abstractmethod
     def __getitem__(self, index: int) -> Sample:
@@ -90,6 +105,9 @@ class ClassFolders(Samples[ImageSample]):
         self.keys = [str(path.relative_to(folder)) for path in found]
         names = sorted({path.parent.name for path in found})
         self._classes = dict(zip(names, class_indices(names, labels), strict=True))
+        self.stamp = digest(json.dumps(self._classes))
+        if names and all(WNID.fullmatch(name) for name in names):
+            self.benchmark = IMAGENET
 
     def __getitem__(self, index: int) -> ImageSample:
         path = self.folder / self.keys[index]
@@ -97,37 +115,71 @@ class ClassFolders(Samples[ImageSample]):
 
 
 class IndexedImages(Samples[ImageSample]):
-    """A folder with ``index.jsonl``: lines with "image", and "mask" and "label" where known."""
+    """A folder with ``index.jsonl``: a JSON object a line, one for each image.
+
+    ``"image"``: the image's file, and its key. ``"label"``: a class index, a label of the model or
+    an ImageNet number. ``"mask"``: the file of the foreground. ``"masks"``: an object with a mask
+    file for each class, which pointing needs: ``{"tabby": "a_cat.png", "208": "a_dog.png"}``; the
+    foreground is their union unless "mask" says otherwise. All but "image" may be missing.
+
+    A mask is black and white, or a palette image as PASCAL VOC has them: values that are not 0
+    are foreground, and 255, "void", counts as background. A palette that paints nothing but black
+    and white is black and white.
+    """
 
     def __init__(self, folder: Path, labels: Sequence[str] | None) -> None:
         self.name, self.folder, self._labels = folder.name, folder, labels
-        lines = (folder / INDEX).read_text(encoding="utf-8").splitlines()
-        self._entries = [self._entry(line, i) for i, line in enumerate(lines, 1) if line.strip()]
-        self.keys = [entry["image"] for entry in self._entries]
+        text = read_text(folder / INDEX)
+        lines = enumerate(text.split("\n"), 1)
+        self._entries = [self._entry(line, i) for i, line in lines if line.strip()]
+        self.keys = unique([entry["image"] for entry in self._entries], folder / INDEX)
+        self.stamp = digest(text)
 
     def _entry(self, line: str, number: int) -> dict[str, Any]:
+        where = f"{self.folder / INDEX}, line {number}"
         try:
             entry = dict(json.loads(line))
-            assert isinstance(entry["image"], str)
-        except (ValueError, TypeError, KeyError, AssertionError) as error:
-            raise InputError(
-                f'{self.folder / INDEX}, line {number}: expected an object with "image"'
-            ) from error
+        except (ValueError, TypeError) as error:
+            raise InputError(f'{where}: expected an object with "image"') from error
+        if not isinstance(entry.get("image"), str):
+            raise InputError(f'{where}: expected an object with "image", the name of a file')
+        if not isinstance(entry.get("mask"), str | None):
+            raise InputError(f'{where}: "mask" is {entry["mask"]!r}, expected the name of a file')
+        masks = entry.get("masks") or {}
+        if not isinstance(masks, dict) or not all(isinstance(n, str) for n in masks.values()):
+            raise InputError(f'{where}: expected "masks" to name a file for each class')
         return entry
 
     def __getitem__(self, index: int) -> ImageSample:
         entry = self._entries[index]
         image = read_image(self.folder / entry["image"], [])
-        mask = None
+        masks: dict[int, np.ndarray] = {}
+        for name, file in (entry.get("masks") or {}).items():
+            asked = self._class(name)
+            if asked in masks:
+                raise InputError(f"two masks for the class {asked}; expected one, their union")
+            masks[asked] = self._mask(file, image)
+        foreground = np.any(list(masks.values()), axis=0) if masks else None
         if entry.get("mask") is not None:
-            drawn = read_image(self.folder / entry["mask"], []).convert("L")
-            if drawn.size != image.size:
-                raise InputError(
-                    f"{entry['mask']} is {drawn.width} x {drawn.height}, and its image "
-                    f"{image.width} x {image.height}"
-                )
-            mask = two_valued(np.asarray(drawn), entry["mask"])
-        return ImageSample(entry["image"], image, self._label(entry.get("label")), mask)
+            foreground = self._mask(entry["mask"], image)
+        return ImageSample(
+            entry["image"], image, self._label(entry.get("label")), foreground, masks
+        )
+
+    def _mask(self, file: str, image: Image.Image) -> np.ndarray:
+        mask = read_mask(self.folder / file)
+        height, width = mask.shape
+        if (width, height) != image.size:
+            raise InputError(
+                f"{file} is {width} x {height}, and its image {image.width} x {image.height}"
+            )
+        return mask
+
+    def _class(self, name: str) -> int:
+        found = class_indices([name], self._labels)[0]
+        if self._labels is not None and found >= len(self._labels):
+            raise InputError(f"a mask for class {found} of a model with {len(self._labels)}")
+        return found
 
     def _label(self, given: Any) -> int | None:
         if isinstance(given, str):
@@ -137,13 +189,39 @@ class IndexedImages(Samples[ImageSample]):
         return given
 
 
+def read_mask(path: Path) -> np.ndarray:
+    """The foreground that a mask file draws."""
+    if what_is(path) == FILE:
+        with readable(str(path)), Image.open(path) as drawn:
+            if drawn.mode == "P" and drawn.width * drawn.height <= MOST_PIXELS:
+                return palette_mask(drawn)
+    notes: list[str] = []
+    image = read_image(path, notes)
+    if notes:
+        raise InputError(f"{path.name} is no plain mask: {notes[0]}")
+    return two_valued(np.asarray(image.convert("L")), path.name)
+
+
+def palette_mask(drawn: Image.Image) -> np.ndarray:
+    """Values that stand for classes, unless the palette only paints black and white."""
+    values = np.asarray(drawn)
+    palette = np.asarray(drawn.getpalette("RGB"), np.uint8).reshape(-1, 3)
+    used = np.unique(values)
+    if used.max() < len(palette) and np.isin(palette[used], (0, 255)).all():
+        painted = palette[used]
+        if (painted == painted[:, :1]).all():
+            return palette[values][..., 0] > 0
+    return (values != 0) & (values != VOID)
+
+
 def two_valued(drawn: np.ndarray, name: str) -> np.ndarray:
     """A mask is black and white; other values could mean anything."""
     between = ((drawn > 16) & (drawn < 239)).mean()
-    if between > 0.05 or (drawn.max() > 0 and drawn.max() <= 127):
+    classes = ((drawn > 0) & (drawn <= 16)).sum() > (drawn >= 239).sum()
+    if between > 0.05 or classes or (drawn.max() > 0 and drawn.max() <= 127):
         raise InputError(
             f"{name} is no mask of black and white: its values go to {drawn.max()}, expected 0 "
-            "and 255"
+            "and 255, or a palette image"
         )
     return drawn > 127
 
@@ -157,33 +235,96 @@ class Some(Samples[Sample]):
         self._places = [int(place) for place in chosen]
         self.name = f"{samples.name}, {len(self._places)} of {len(samples)}"
         self.keys = [samples.keys[i] for i in self._places]
+        self.benchmark, self.stamp, self.notes = samples.benchmark, samples.stamp, samples.notes
 
     def __getitem__(self, index: int) -> Sample:
         return self._samples[self._places[index]]
 
 
 def open_images(
-    data: str | None, digits: int, labels: Sequence[str] | None, limit: int | None = None
+    data: str | None,
+    digits: int,
+    labels: Sequence[str] | None,
+    limit: int | None = None,
+    *,
+    split: str = "test",
 ) -> Samples[ImageSample]:
-    """A data set by its place: a folder, or None for the embedded scenes."""
+    """A data set by its place, or None for the embedded scenes.
+
+    A folder with ``index.jsonl``, with a folder for each class, with images and a list of their
+    classes (ImageNet's validation images), or written by ``save_to_disk``; the file of
+    ImageNet-Segmentation; or "datasets:NAME". ``split`` goes with Hugging Face data sets.
+    """
     if data is None:
         return Scenes(digits, limit or SCENE_COUNT)
-    folder = Path(data)
-    if what_is(folder) != FOLDER:
-        raise InputError(f"no such folder: {data}")
-    if what_is(folder / INDEX):
-        samples: Samples[ImageSample] = IndexedImages(folder, labels)
-    else:
-        samples = ClassFolders(folder, labels)
+    samples = _at(data, labels, split)
     if not len(samples):
         raise InputError(
-            f"{data} holds no samples: expected {INDEX}, or a folder of images for each class"
+            f"{data} holds no samples: expected {INDEX}, a folder of images for each class, or "
+            "images with a list of their classes"
         )
     return Some(samples, limit) if limit is not None else samples
 
 
+def _at(data: str, labels: Sequence[str] | None, split: str) -> Samples[ImageSample]:
+    from whyformer.evaluation.gtsegs import Segmented
+    from whyformer.evaluation.hub_data import HubImages, is_saved
+    from whyformer.evaluation.imagenet import ListedImages, image_names
+
+    path = Path(data)
+    if data.startswith(HUB) or is_saved(path):
+        return HubImages(data, split, labels)
+    kind = what_is(path)
+    if kind is None:
+        raise InputError(f"no such folder: {data}")
+    if kind == FILE:
+        if path.suffix.lower() != ".mat":
+            raise InputError(f"{data} is a file; expected a folder, or gtsegs_ijcv.mat")
+        return Segmented(path)
+    if what_is(path / INDEX):
+        return IndexedImages(path, labels)
+    folders = ClassFolders(path, labels)
+    if not len(folders) and image_names(path):
+        return ListedImages(path, labels)
+    return folders
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def read_text(path: Path) -> str:
+    """A text file as a whole, or one sentence on why it is none."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is damaged: it is no text in UTF-8") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def unique(keys: list[str], where: Path) -> list[str]:
+    """The keys, which results are kept by; each may be there only once."""
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            raise InputError(f"{where} lists {key!r} twice; expected each sample once")
+        seen.add(key)
+    return keys
+
+
+def optional(module: str, what: str) -> Any:
+    """A library that only some data need."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"{what} needs {module}; install it with: pip install 'whyformer[evaluation]'"
+        ) from error
+
+
 def class_indices(names: Sequence[str], labels: Sequence[str] | None) -> list[int]:
-    """The classes that folders stand for, by ImageNet's number, by index, or by label."""
+    """The classes that names stand for: ImageNet's numbers, indices, or the model's labels."""
     if all(WNID.fullmatch(name) for name in names):
         numbers = {wnid: i for i, wnid in enumerate(imagenet_numbers())}
         return [_known(name, numbers) for name in names]
@@ -196,7 +337,7 @@ def class_indices(names: Sequence[str], labels: Sequence[str] | None) -> list[in
 def _known(name: str, classes: Mapping[str, int]) -> int:
     if name not in classes:
         raise InputError(
-            f"the folder {name!r} is no class of the model; expected ImageNet's numbers "
+            f"{name!r} is no class of the model; expected ImageNet's numbers "
             "(n01440764), class indices, or the model's labels"
         )
     return classes[name]

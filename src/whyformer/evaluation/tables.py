@@ -1,106 +1,129 @@
-"""Results as people and programs read them: a table on the screen, Markdown, CSV, LaTeX, JSON."""
+"""Results as people read them: tables for the screen, Markdown and LaTeX."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from whyformer.evaluation.estimates import Estimate
-from whyformer.evaluation.task import Figures
-from whyformer.files import write_whole
+from whyformer.evaluation.results import Result
+from whyformer.evaluation.task import Measure
 
-#: where less is better
-LESS = ("positive_", "other")
+LEGEND = (
+    "± half the 95 % bootstrap interval; * the best of its column, ~ not told apart from the best "
+    "(paired bootstrap, Holm-corrected, p >= 0.05)"
+)
+PUBLISHED = "in brackets: the paper's figure (ViT-B/16)"
 
 
 @dataclass(frozen=True)
 class Table:
-    """One benchmark's figures: a row a method, a column a setting."""
+    """Some of a benchmark's figures: a row a method, a column a measure."""
 
-    name: str
-    figures: Figures
+    title: str
+    result: Result
+    measures: list[Measure]
 
     @property
-    def settings(self) -> list[str]:
-        return list(dict.fromkeys(s for row in self.figures.values() for s in row))
+    def heading(self) -> list[str]:
+        return ["method", *(measure.column for measure in self.measures)]
 
-    def is_best(self, method: str, setting: str) -> bool:
-        column = [row[setting].value for row in self.figures.values() if setting in row]
-        best = min(column) if setting.startswith(LESS) else max(column)
-        return self.figures[method][setting].value == best
-
-    def rows(self, best: str, plain: str = "{}", missing: str = "-") -> list[list[str]]:
-        """Cells with the interval's half width; ``best`` and ``plain`` are format strings."""
+    def rows(
+        self, best: str, as_good: str, plain: str = "{}", missing: str = "-"
+    ) -> list[list[str]]:
+        """Cells with the interval's half width; the arguments are format strings."""
+        marks = {m: (self.result.best(m), self.result.as_good(m)) for m in self.measures}
         rows = []
-        for method, found in self.figures.items():
+        for method in self.result.methods:
             cells = [method]
-            for setting in self.settings:
-                if setting not in found:
+            for measure in self.measures:
+                if method not in self.result.having(measure):
                     cells.append(missing)
                     continue
-                form = best if self.is_best(method, setting) else plain
-                cells.append(form.format(shown(found[setting])))
+                winner, others = marks[measure]
+                form = best if method == winner else as_good if method in others else plain
+                cells.append(form.format(self._figure(method, measure)))
             rows.append(cells)
         return rows
 
+    def _figure(self, method: str, measure: Measure) -> str:
+        estimate = self.result.estimates[method, measure]
+        shown = f"{estimate.value:.1f} ±{(estimate.high - estimate.low) / 2:.1f}"
+        known = self.result.published.get((method, measure))
+        return shown if known is None else f"{shown} [{known:.2f}]"
+
     def text(self) -> str:
-        heading = ["method", *self.settings]
-        rows = [heading, *self.rows("{} *", "{}  ")]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(heading))]
-        return "\n".join(
+        rows = [self.heading, *self.rows("{} *", "{} ~", "{}  ")]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = [
             "  ".join(
                 cell.ljust(width) if i == 0 else cell.rjust(width)
                 for i, (cell, width) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
             for row in rows
-        )
+        ]
+        return "\n".join([self.title, *lines])
 
     def markdown(self) -> str:
-        heading = ["method", *self.settings]
-        lines = [heading, ["---"] * len(heading), *self.rows("**{}**")]
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+        lines = [self.heading, ["---", *["---:"] * len(self.measures)]]
+        lines += [[f"`{row[0]}`", *row[1:]] for row in self.rows("**{}**", "{} ~")]
+        return f"{self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
     def latex(self) -> str:
-        """A booktabs table with the best in bold."""
-        heading = ["method", *self.settings]
-        rows = self.rows(r"\textbf{{{}}}", missing="--")
+        """A booktabs table; the best in bold, what is not told apart from it underlined."""
+        rows = self.rows(r"\textbf{{{}}}", r"\underline{{{}}}", missing="--")
         body = "\n".join(_latex_row(row) for row in rows)
         return (
-            f"\\begin{{tabular}}{{l{'r' * len(self.settings)}}}\n\\toprule\n{_latex_row(heading)}\n"
-            f"\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
+            f"% {self.title}\n\\begin{{tabular}}{{l{'r' * len(self.measures)}}}\n\\toprule\n"
+            f"{_latex_row(self.heading)}\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
         )
 
-    def csv(self) -> str:
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(["benchmark", "method", "setting", "value", "low", "high", "n"])
-        for method, found in self.figures.items():
-            for setting, e in found.items():
-                writer.writerow([self.name, method, setting, e.value, e.low, e.high, e.n])
-        return buffer.getvalue()
+
+def tables_of(result: Result) -> list[Table]:
+    titles = dict.fromkeys(m.table for m in result.measures if m.table is not None)
+    tables = []
+    for title in titles:
+        shown = [m for m in result.measures if m.table == title and result.having(m)]
+        if shown:
+            tables.append(Table(title, result, shown))
+    return tables
 
 
-def shown(estimate: Estimate) -> str:
-    return f"{estimate.value:.1f} ±{(estimate.high - estimate.low) / 2:.1f}"
+def to_text(result: Result) -> str:
+    return "\n\n".join([result.summary, *(table.text() for table in tables_of(result))])
 
 
-def save_results(table: Table, facts: dict[str, Any], folder: Path) -> None:
-    """`results.json` with everything, and the table in the formats that papers and pages use."""
-    figures = {
-        method: {setting: estimate.as_dict() for setting, estimate in found.items()}
-        for method, found in table.figures.items()
-    }
-    results = {**facts, table.name: figures}
-    write_whole(folder / "results.json", json.dumps(results, indent=1) + "\n")
-    write_whole(folder / "table.md", table.markdown())
-    write_whole(folder / "table.csv", table.csv())
-    write_whole(folder / "table.tex", table.latex())
+def to_markdown(results: Sequence[Result]) -> str:
+    parts = []
+    for result in results:
+        parts += [f"## {result.summary}", *(table.markdown() for table in tables_of(result))]
+    return "\n\n".join([*parts, legend(results)]) + "\n"
 
 
-def _latex_row(cells: list[str]) -> str:
+def to_latex(results: Sequence[Result]) -> str:
+    return "\n".join(table.latex() for result in results for table in tables_of(result))
+
+
+def to_csv(results: Sequence[Result]) -> str:
+    """Every figure, those that no table shows as well."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["benchmark", "method", "measure", "value", "low", "high", "n"])
+    for result in results:
+        for (method, measure), e in result.estimates.items():
+            path = "/".join(measure.path)
+            writer.writerow(
+                [result.benchmark, method, path, e.value, e.low, e.high, result.samples]
+            )
+    return buffer.getvalue()
+
+
+def legend(results: Sequence[Result]) -> str:
+    known = any(result.published for result in results)
+    return f"{LEGEND}; {PUBLISHED}" if known else LEGEND
+
+
+def _latex_row(cells: Sequence[str]) -> str:
     escaped = [cell.replace("_", r"\_").replace("±", r"$\pm$") for cell in cells]
     return " & ".join(escaped) + r" \\"

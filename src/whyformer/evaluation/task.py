@@ -3,40 +3,64 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from whyformer.evaluation.estimates import Estimate
-from whyformer.methods import get_method
+import numpy as np
+
+from whyformer.evaluation.cache import Cache
 from whyformer.models.pipeline import Pipeline
 
 Record = dict[str, Any]
-Figures = dict[str, dict[str, Estimate]]
+
+
+def first(means: np.ndarray) -> np.ndarray:
+    """The figure that is the mean of one number a sample."""
+    return means[..., 0]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure of a method: how to have it from the records, and where it is reported.
+
+    ``numbers`` gives a sample's numbers, or None where the method has no such figure; ``figure``
+    maps their means over the samples, (..., numbers), to a share. ``table`` heads the table that
+    shows it as ``column``; None keeps it to `results.json`.
+    """
+
+    path: tuple[str, ...]
+    numbers: Callable[[Record], Sequence[float] | None]
+    figure: Callable[[np.ndarray], np.ndarray] = first
+    table: str | None = None
+    column: str = ""
+    less_is_better: bool = False
 
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """A benchmark of methods under a preset."""
+    """A benchmark under a preset."""
 
-    methods: tuple[str, ...]
     preset: str
 
     name: ClassVar[str]
+    #: what its models read
+    kind: ClassVar[str]
+
+    def prepare(self, why: Pipeline, sample: Any) -> Any:
+        """What can be done to a sample while the model works on the one before."""
+        return sample
 
     @abstractmethod
-    def measure(self, why: Pipeline, sample: Any) -> Record:
-        """Everything that the figures need of one sample: numbers and lists, by method."""
+    def measure(
+        self, why: Pipeline, prepared: Any, methods: Sequence[str], cache: Cache
+    ) -> Iterator[tuple[str, Record]]:
+        """Everything that the figures need of one sample, method by method."""
 
     @abstractmethod
-    def figures(self, records: Sequence[Record]) -> Figures:
-        """By method and setting, from all records."""
+    def measures(self) -> list[Measure]:
+        """The figures that the records give."""
 
     @property
     def settings(self) -> Record:
-        return {"task": self.name, **asdict(self)}
-
-    def _options(self, method: str) -> dict[str, bool]:
-        """Only the map is wanted, and no progress bar of the method's own."""
-        quiet = {"progress": False} if "progress" in get_method(method).options else {}
-        return {"matrix": False, **quiet}
+        return {"benchmark": self.name, **asdict(self)}

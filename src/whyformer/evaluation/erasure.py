@@ -1,0 +1,120 @@
+"""Erasure: what becomes of a prediction without the words that a method finds, or with them alone.
+
+Comprehensiveness and sufficiency as DeYoung et al. (ERASER, 2020) define them, and the area over
+the perturbation curve (AOPC) of Samek et al. (2017) for the first words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whyformer.engine.trace import as_logits
+from whyformer.errors import InputError
+from whyformer.evaluation.cache import Cache
+from whyformer.evaluation.documents import Document
+from whyformer.evaluation.metrics import top
+from whyformer.evaluation.task import Measure, Record, Task
+from whyformer.evaluation.texts import Passage, WordAnswers, read_passage
+from whyformer.models.pipeline import Pipeline
+from whyformer.models.texts import TextPipeline
+
+#: ERASER's shares of a document's words
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
+#: how many words go one after another for AOPC
+STEPS = 10
+REMOVALS = ("mask", "delete")
+
+
+@dataclass(frozen=True)
+class Erasure(Task):
+    """Explain the predicted class, then take the most relevant words away, or keep only them.
+
+    ``removal``: a word becomes the tokenizer's mask ("mask"), or leaves no trace ("delete").
+    """
+
+    cut: str = "head"
+    removal: str = "mask"
+
+    name = "erasure"
+    kind = "text"
+
+    def prepare(self, why: Pipeline, sample: Document) -> Passage:
+        assert isinstance(why, TextPipeline)
+        if self.cut == "windows":
+            raise InputError("erasure reads the head or the tail of a long document, not windows")
+        if self.removal == "mask" and why.tokenizer.mask_token is None:
+            raise InputError(f"the tokenizer of {why.name} has no mask; delete words instead")
+        return read_passage(why, sample, self.cut)
+
+    def measure(
+        self, why: Pipeline, prepared: Passage, methods: Sequence[str], cache: Cache
+    ) -> Iterator[tuple[str, Record]]:
+        assert isinstance(why, TextPipeline)
+        answers = WordAnswers(why, prepared, self.preset, cache)
+        predicted = int(answers.logits.argmax())
+        whole = float(torch.from_numpy(answers.logits).softmax(-1)[predicted])
+        tokens = prepared.tokens
+        counts = [ceil(len(tokens) * share) for share in SHARES]
+        steps = range(1, min(STEPS, len(tokens)) + 1)
+        for method in methods:
+            order = top(answers.scores(method, predicted), len(tokens))
+            without = [self._without(why, tokens, order[:count]) for count in (*counts, *steps)]
+            alone = [self._without(why, tokens, order[count:]) for count in counts]
+            left = probabilities(why, without)[:, predicted].tolist()
+            kept = probabilities(why, alone)[:, predicted].tolist()
+            yield (
+                method,
+                {
+                    "whole": round(whole, 6),
+                    "removed": [round(p, 6) for p in left[: len(counts)]],
+                    "steps": [round(p, 6) for p in left[len(counts) :]],
+                    "kept": [round(p, 6) for p in kept],
+                },
+            )
+
+    def _without(self, why: TextPipeline, tokens: Sequence[str], gone: Sequence[int]) -> str:
+        removed = set(gone)
+        if self.removal == "delete":
+            return " ".join(token for i, token in enumerate(tokens) if i not in removed)
+        mask = why.tokenizer.mask_token
+        return " ".join(mask if i in removed else token for i, token in enumerate(tokens))
+
+    def measures(self) -> list[Measure]:
+        title = "drop of the predicted class's probability, in points"
+        return [
+            Measure(
+                ("comprehensiveness",),
+                lambda r: [r["whole"] - np.mean(r["removed"])],
+                table=title,
+                column="comprehensiveness",
+            ),
+            Measure(
+                ("sufficiency",),
+                lambda r: [r["whole"] - np.mean(r["kept"])],
+                table=title,
+                column="sufficiency",
+                less_is_better=True,
+            ),
+            Measure(
+                ("aopc",),
+                lambda r: [sum(r["whole"] - p for p in r["steps"]) / (len(r["steps"]) + 1)],
+                table=title,
+                column="aopc",
+            ),
+        ]
+
+
+@torch.no_grad()
+def probabilities(why: TextPipeline, texts: Sequence[str]) -> Tensor:
+    """Of every class, (texts, classes)."""
+    device = next(why.model.parameters()).device
+    encoded = why.tokenizer(
+        list(texts), padding=True, truncation=True, max_length=why.longest, return_tensors="pt"
+    ).to(device)
+    return as_logits(why.model(**encoded), len(texts)).float().softmax(-1).cpu()

@@ -1,0 +1,126 @@
+"""Perturbation: how long a model stays right while pixels are removed by their relevance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whyformer.errors import InputError
+from whyformer.evaluation.metrics import area_under_curve, removal_ranks
+from whyformer.evaluation.pictures import Answers, ImageTask, Picture, logits_of
+from whyformer.evaluation.samples import ImageSample
+from whyformer.evaluation.task import Measure, Record
+from whyformer.methods import get_method
+from whyformer.models.images import ImagePipeline
+from whyformer.models.pipeline import Pipeline
+
+#: the shares of an image's pixels that are removed
+SHARES = tuple(step / 10 for step in range(1, 10))
+DIRECTIONS = ("positive", "negative")
+CLASSES = ("predicted", "target")
+AUC = "accuracy while pixels are removed: area under the curve, 0 to 90 %"
+DELETION = "the explained class's probability: area under the curve, 0 to 100 %"
+
+
+class Perturbation(ImageTask):
+    """Remove pixels in the order of their relevance and see how long the model is right.
+
+    Black before normalisation, in steps of a tenth; top-1 accuracy against the ground truth. The
+    same forwards give deletion and insertion: the explained class's probability while the most
+    relevant pixels go, and while the least relevant come last.
+    """
+
+    name = "perturbation"
+
+    def prepare(self, why: Pipeline, sample: ImageSample) -> Picture:
+        """Images go through the model's own preprocessing."""
+        assert isinstance(why, ImagePipeline)
+        if sample.label is None:
+            raise InputError("the sample has no label, which perturbation needs")
+        return Picture(sample, why.read(sample.image))
+
+    def measure_image(
+        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
+    ) -> Iterator[tuple[str, Record]]:
+        label, pixels = picture.sample.label, picture.pixels
+        if label is None or not 0 <= label < len(answers.logits):
+            raise InputError(f"label {label} of a model with {len(answers.logits)} classes")
+        predicted = answers.predicted
+        whole = torch.from_numpy(answers.logits).softmax(-1)
+        black = logits_of(why, torch.zeros_like(pixels))[0].softmax(-1)
+        for method in methods:
+            asked = dict(zip(CLASSES, (predicted, label), strict=True))
+            if not get_method(method).class_specific:
+                del asked["target"]
+            maps = answers.maps(method, list(asked.values()), picture.size)
+            after = {target: perturb(why, pixels, heat) for target, heat in maps.items()}
+            record: Record = {}
+            for which, target in asked.items():
+                for direction, logits in after[target].items():
+                    shares = [whole[target], *logits.softmax(-1)[:, target], black[target]]
+                    record[f"{direction}_{which}"] = {
+                        "right": [
+                            int(predicted == label),
+                            *(logits.argmax(-1) == label).int().tolist(),
+                        ],
+                        "probability": [round(float(share), 6) for share in shares],
+                    }
+            yield method, record
+
+    def measures(self) -> list[Measure]:
+        """Areas under the curve: from the whole image, as the figures were made, and from 10 %."""
+        found = []
+        for which in CLASSES:
+            for direction in DIRECTIONS:
+                setting = f"{direction}_{which}"
+                less = direction == "positive"
+                found += [
+                    Measure(
+                        (setting, "auc"),
+                        partial(_area, setting),
+                        table=AUC,
+                        column=setting,
+                        less_is_better=less,
+                    ),
+                    Measure((setting, "auc_10_90"), partial(_area, setting, start=1)),
+                    Measure(
+                        (setting, "deletion" if less else "insertion"),
+                        partial(_probability_area, setting),
+                        table=DELETION,
+                        column=f"{'deletion' if less else 'insertion'}_{which}",
+                        less_is_better=less,
+                    ),
+                ]
+                found += [
+                    Measure((setting, "curve", f"{share:.1f}"), partial(_right, setting, step))
+                    for step, share in enumerate((0.0, *SHARES))
+                ]
+        return found
+
+
+def _area(setting: str, record: Record, start: int = 0) -> list[float] | None:
+    if setting not in record:
+        return None
+    return [area_under_curve((0.0, *SHARES)[start:], record[setting]["right"][start:])]
+
+
+def _probability_area(setting: str, record: Record) -> list[float] | None:
+    if setting not in record:
+        return None
+    return [area_under_curve((0.0, *SHARES, 1.0), record[setting]["probability"])]
+
+
+def _right(setting: str, step: int, record: Record) -> list[float] | None:
+    return [record[setting]["right"][step]] if setting in record else None
+
+
+def perturb(why: ImagePipeline, pixels: Tensor, heat: np.ndarray) -> dict[str, Tensor]:
+    """The logits after each step, for both directions, in one batch."""
+    gone = torch.tensor([int(heat.size * share) for share in SHARES]).view(-1, 1, 1)
+    kept = [torch.from_numpy(removal_ranks(heat, d == "positive")) >= gone for d in DIRECTIONS]
+    logits = logits_of(why, pixels * torch.cat(kept).unsqueeze(1))
+    return dict(zip(DIRECTIONS, logits.split(len(SHARES)), strict=True))

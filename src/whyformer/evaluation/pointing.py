@@ -1,0 +1,63 @@
+"""Pointing: whose pixels get the relevance when one of several objects is asked about?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from whyformer.errors import InputError
+from whyformer.evaluation.pictures import Answers, ImageTask, Picture
+from whyformer.evaluation.samples import ImageSample
+from whyformer.evaluation.task import Measure, Record
+from whyformer.models.images import ImagePipeline
+from whyformer.models.pipeline import Pipeline
+
+
+class Pointing(ImageTask):
+    """Ask about each of several objects: whose pixels get more of the relevance?"""
+
+    name = "pointing"
+
+    def prepare(self, why: Pipeline, sample: ImageSample) -> Picture:
+        if len(sample.masks) < 2:
+            raise InputError("the sample has fewer than two masks, which pointing needs")
+        return super().prepare(why, sample)
+
+    def measure_image(
+        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
+    ) -> Iterator[tuple[str, Record]]:
+        masks = picture.sample.masks
+        outside = [target for target in masks if not 0 <= target < len(answers.logits)]
+        if outside:
+            raise InputError(f"label {outside[0]} of a model with {len(answers.logits)} classes")
+        size = next(iter(masks.values())).shape
+        for method in methods:
+            shares = []
+            for asked, heat in answers.maps(method, list(masks), size).items():
+                heat = np.maximum(heat, 0)
+                inside = {other: heat[mask].sum() for other, mask in masks.items()}
+                rest = max(part for other, part in inside.items() if other != asked)
+                total = float(heat.sum()) or 1.0
+                shares.append([float(inside[asked]) / total, float(rest) / total])
+            yield method, {"shares": shares}
+
+    def measures(self) -> list[Measure]:
+        title = "share of the relevance on the asked object, on another, and how often it is more"
+        return [
+            Measure(("inside",), lambda r: [_column(r, 0)], table=title, column="inside"),
+            Measure(
+                ("other",), lambda r: [_column(r, 1)], table=title, column="other",
+                less_is_better=True,
+            ),
+            Measure(("points",), lambda r: [_hits(r)], table=title, column="points"),
+        ]  # fmt: skip
+
+
+def _column(record: Record, place: int) -> float:
+    return float(np.mean([pair[place] for pair in record["shares"]]))
+
+
+def _hits(record: Record) -> float:
+    """How often the asked object has more; equal shares count half."""
+    return float(np.mean([0.5 if a == b else float(a > b) for a, b in record["shares"]]))

@@ -1,0 +1,96 @@
+"""Documents as text models read them, and what methods say about their words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from whyformer.errors import InputError
+from whyformer.evaluation.cache import Cache, code_of
+from whyformer.evaluation.documents import Document
+from whyformer.methods import get_method
+from whyformer.models.pipeline import Recorded
+from whyformer.models.texts import TextPipeline
+from whyformer.words import Piece
+
+#: what is read of a document that is longer than the model takes
+CUTS = ("head", "tail", "windows")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """The part of a document that the model reads, and the place of its first token."""
+
+    document: Document
+    tokens: list[str]
+    first: int
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.tokens)
+
+
+def read_passage(why: TextPipeline, document: Document, cut: str) -> Passage:
+    if document.query:
+        raise InputError("the sample asks a query about a document; expected a document alone")
+    if cut == "windows":
+        return Passage(document, document.tokens, 0)
+    kept = why.fitting(document.tokens, from_end=cut == "tail")
+    first = len(document.tokens) - kept if cut == "tail" else 0
+    return Passage(document, document.tokens[first : first + kept], first)
+
+
+class WordAnswers:
+    """What methods say about a passage's tokens; the model reads it when a question needs it."""
+
+    def __init__(self, why: TextPipeline, passage: Passage, preset: str, cache: Cache) -> None:
+        self._why, self._passage, self._preset, self._cache = why, passage, preset, cache
+        self._given = f"{why.longest} {passage.text}".encode()
+
+    @cached_property
+    def _recorded(self) -> Recorded:
+        return self._why.record(self._passage.text)
+
+    @cached_property
+    def logits(self) -> np.ndarray:
+        return self._cache.remember(
+            "logits", self._given, lambda: self._recorded.logits[0].float().cpu().numpy()
+        )
+
+    def scores(self, method: str, target: int) -> np.ndarray:
+        """A score for each token of the passage: its highest piece's; -inf where none was read."""
+        asked = target if get_method(method).class_specific else None
+        name = f"{method} {code_of(method)} {self._preset} {asked}"
+        return self._cache.remember(name, self._given, lambda: self._ask(method, asked))
+
+    def _ask(self, method: str, target: int | None) -> np.ndarray:
+        quiet = {"progress": False} if "progress" in get_method(method).options else {}
+        answer = self._recorded.explain(target, method, self._preset, matrix=False, **quiet)
+        assert answer.pieces is not None
+        places = token_places(self._passage.tokens)
+        return word_scores(answer.pieces[0], answer.relevance[0].tolist(), places)
+
+
+def token_places(tokens: Sequence[str]) -> np.ndarray:
+    """For every character of the tokens joined by spaces, the token it belongs to."""
+    lengths = [len(token) + 1 for token in tokens]
+    return np.repeat(np.arange(len(tokens)), lengths)
+
+
+def word_scores(
+    pieces: Sequence[Piece], relevance: Sequence[float], places: np.ndarray
+) -> np.ndarray:
+    """Each token's highest piece; tokens that were not read have none, and come last."""
+    scores = np.full(int(places[-1]) + 1, -np.inf)
+    position = 0
+    for piece, score in zip(pieces, relevance, strict=True):
+        if piece.word is None:
+            continue
+        start = position + len(piece.gap)
+        position = start + len(piece.text)
+        for place in np.unique(places[start : max(position, start + 1)]):
+            scores[place] = max(scores[place], score)
+    return scores

@@ -1,0 +1,291 @@
+"""Runs: what is finished is kept, what was killed goes on, and many processes equal one."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+import whyformer
+from whyformer.errors import InputError, OutputError
+from whyformer.evaluation import evaluate
+from whyformer.evaluation.cache import Cache, code_of
+from whyformer.evaluation.runner import AHEAD, Appender, read_ahead, read_records
+from whyformer.evaluation.samples import Scenes
+from whyformer.methods import registry
+from whyformer.methods.question import Answer, Question
+
+FEW = ("transformer_attribution", "rollout")
+SOURCE = str(Path(__file__).resolve().parents[1] / "src")
+#: enough samples for a kill to fall between them
+COMMAND = ("evaluate", "segmentation", "--limit", "40", "--methods", ",".join(FEW), "-q", "--out")
+TWO_RANKS = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
+
+
+@pytest.fixture(scope="module")
+def why() -> Any:
+    return whyformer.load("demo-vision")
+
+
+def point(why: Any, folder: Path, **options: Any) -> Any:
+    given = {"methods": FEW, "limit": 4, "out": folder, "progress": False, **options}
+    return evaluate("pointing", why, **given)
+
+
+def figures(folder: Path) -> Any:
+    return json.loads((folder / "results.json").read_text())
+
+
+def start(folder: Path, *launcher: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", *launcher, "whyformer", *COMMAND, str(folder)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": SOURCE},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def finish(folder: Path, *launcher: str) -> None:
+    process = start(folder, *launcher)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said.decode()[-3000:]
+
+
+class TestResuming:
+    def test_a_finished_run_is_read_not_repeated(self, why: Any, tmp_path: Path) -> None:
+        point(why, tmp_path)
+        first = figures(tmp_path)
+        before = (tmp_path / "records-0.jsonl").read_bytes()
+        point(why, tmp_path)
+        assert figures(tmp_path) == first
+        assert (tmp_path / "records-0.jsonl").read_bytes() == before
+
+    def test_half_a_line_counts_as_none(self, why: Any, tmp_path: Path) -> None:
+        point(why, tmp_path)
+        whole = figures(tmp_path)
+        shard = tmp_path / "records-0.jsonl"
+        shard.write_bytes(shard.read_bytes()[:-40])
+        assert len(list(read_records(tmp_path))) == 7
+        point(why, tmp_path)
+        assert figures(tmp_path) == whole
+        assert len(shard.read_text().splitlines()) == 8
+
+    def test_other_settings_are_not_mixed_in(self, why: Any, tmp_path: Path) -> None:
+        point(why, tmp_path)
+        for change, said in (({"preset": "paper"}, "preset"), ({"limit": 3}, "fingerprint")):
+            with pytest.raises(InputError, match=f"holds a run with another {said}"):
+                point(why, tmp_path, **change)
+        with pytest.raises(InputError, match="holds a run with another benchmark"):
+            evaluate("segmentation", why, limit=4, out=tmp_path, progress=False)
+
+    def test_a_method_joins_a_finished_run(self, why: Any, tmp_path: Path) -> None:
+        """Nothing is measured twice, and all methods are compared on the same samples."""
+        point(why, tmp_path / "later", methods=FEW[:1])
+        before = (tmp_path / "later" / "records-0.jsonl").read_text()
+        point(why, tmp_path / "later")
+        after = (tmp_path / "later" / "records-0.jsonl").read_text()
+        assert after.startswith(before)
+        assert len(after.splitlines()) == 2 * len(before.splitlines())
+        point(why, tmp_path / "at once")
+        assert figures(tmp_path / "later") == figures(tmp_path / "at once")
+
+    def test_a_rewritten_method_is_measured_again(self, why: Any, tmp_path: Path) -> None:
+        @whyformer.register("mine", "first version")
+        def first(question: Question) -> Answer:
+            return question.pool(question.attention[-1][:, 0])
+
+        try:
+            point(why, tmp_path, methods=["mine"])
+            old, code = figures(tmp_path), code_of("mine")
+
+            @whyformer.register("mine", "second version")
+            def second(question: Question) -> Answer:
+                return question.pool(question.attention[-1].amax(1))
+
+            assert code_of("mine") != code
+            point(why, tmp_path, methods=["mine"])
+            assert figures(tmp_path)["pointing"] != old["pointing"]
+            assert len(list(read_records(tmp_path))) == 8
+        finally:
+            registry._METHODS.pop("mine")
+
+    def test_a_damaged_folder_is_refused(self, why: Any, tmp_path: Path) -> None:
+        (tmp_path / "settings.json").write_text("{")
+        with pytest.raises(InputError, match=r"settings.json is damaged"):
+            point(why, tmp_path)
+
+    def test_two_writers_at_once_are_refused(self, why: Any, tmp_path: Path) -> None:
+        point(why, tmp_path, limit=2)
+        with (
+            Appender(tmp_path / "records-0.jsonl"),
+            pytest.raises(OutputError, match="is the same run still going"),
+        ):
+            point(why, tmp_path, limit=2)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """A run left in peace, and how long it took."""
+    folder = tmp_path_factory.mktemp("whole")
+    began = time.monotonic()
+    finish(folder)
+    return folder, time.monotonic() - began
+
+
+@pytest.mark.slow
+class TestKilling:
+    """``kill -9`` at random moments, five times over; the end is that of a run left in peace."""
+
+    @pytest.mark.parametrize("launcher", [(), TWO_RANKS], ids=["one process", "two ranks"])
+    def test_five_kills(
+        self, whole: tuple[Path, float], tmp_path: Path, launcher: tuple[str, ...]
+    ) -> None:
+        expected, duration = whole
+        moments = random.Random(len(launcher))
+        for attempt in range(5):
+            process = start(tmp_path, *launcher)
+            try:
+                process.wait(moments.uniform(0.3, 1.0) * duration)
+            except subprocess.TimeoutExpired:
+                family = psutil.Process(process.pid).children(recursive=True)
+                workers = [p for p in family if p.name().startswith("python")]
+                if workers and attempt % 2:
+                    workers[-1].kill()  # one rank dies, and its launcher stops the others
+                else:
+                    process.kill()
+                    for each in family:
+                        each.kill()
+                process.communicate(timeout=120)
+                psutil.wait_procs(family, timeout=60)
+        finish(tmp_path, *launcher)
+        assert figures(tmp_path) == figures(expected)
+        done = [(r["key"], r["method"]) for r in read_records(tmp_path)]
+        assert len(done) == len(set(done)) == 80
+
+    def test_two_ranks_equal_one(self, whole: tuple[Path, float], tmp_path: Path) -> None:
+        finish(tmp_path, *TWO_RANKS)
+        shards = sorted(tmp_path.glob("records-*.jsonl"))
+        assert [len(shard.read_text().splitlines()) for shard in shards] == [40, 40]
+        assert figures(tmp_path) == figures(whole[0])
+
+
+class TestFullDisk:
+    def test_a_full_disk_leaves_a_run_that_goes_on(self, why: Any, tmp_path: Path) -> None:
+        """The file system takes no more bytes after a few records."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        point(why, tmp_path / "whole")
+        size = (tmp_path / "whole" / "records-0.jsonl").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))
+        try:
+            with pytest.raises(OutputError, match="what was measured is kept"):
+                point(why, tmp_path / "full")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        kept = (tmp_path / "full" / "records-0.jsonl").read_bytes()
+        assert kept.endswith(b"\n")
+        assert 0 < kept.count(b"\n") < 8
+        point(why, tmp_path / "full")
+        assert figures(tmp_path / "full") == figures(tmp_path / "whole")
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+    def test_an_unwritable_folder(self, why: Any, tmp_path: Path) -> None:
+        tmp_path.chmod(0o500)
+        with pytest.raises(OutputError, match="permission denied"):
+            point(why, tmp_path / "run")
+
+    def test_a_folder_that_is_a_file(self, why: Any, tmp_path: Path) -> None:
+        (tmp_path / "run").write_text("")
+        with pytest.raises(OutputError, match="cannot write"):
+            point(why, tmp_path / "run")
+
+
+class TestReadingAhead:
+    def test_samples_are_read_while_the_model_works(self) -> None:
+        read: list[int] = []
+        ready = read_ahead([(i, []) for i in range(20)], lambda i: read.append(i) or i)
+        (first, _), future = next(ready)
+        assert first == 0
+        assert future.result() == 0
+        deadline = time.monotonic() + 10
+        while len(read) < AHEAD and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert AHEAD <= len(read) <= AHEAD + 1
+        assert [i for (i, _), _ in ready] == list(range(1, 20))
+
+    def test_order_and_errors_stay_with_their_sample(self) -> None:
+        def read(i: int) -> int:
+            if i == 1:
+                raise InputError("broken")
+            return i
+
+        futures = [future for _, future in read_ahead([(i, []) for i in range(3)], read)]
+        assert [futures[0].result(), futures[2].result()] == [0, 2]
+        with pytest.raises(InputError, match="broken"):
+            futures[1].result()
+
+
+class TestCache:
+    def test_another_run_asks_no_method_again(
+        self, why: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        evaluate(
+            "segmentation", why, methods=FEW, limit=2, out=tmp_path / "a", cache=tmp_path / "c",
+            progress=False,
+        )  # fmt: skip
+        kept = {path: path.read_bytes() for path in (tmp_path / "c").rglob("*.npy")}
+        assert len(kept) == 2 * (1 + len(FEW))
+        monkeypatch.setattr(why.explainer, "record", _never)
+        evaluate(
+            "segmentation", why, methods=FEW, limit=2, out=tmp_path / "b", cache=tmp_path / "c",
+            progress=False,
+        )  # fmt: skip
+        assert figures(tmp_path / "a")["segmentation"] == figures(tmp_path / "b")["segmentation"]
+
+    def test_damage_is_made_again(self, tmp_path: Path) -> None:
+        cache = Cache(tmp_path, "model")
+        calls: list[int] = []
+        make: Callable[[], Any] = lambda: calls.append(1) or np.arange(3)  # noqa: E731
+        cache.remember("map", b"input", make)
+        (path,) = tmp_path.rglob("*.npy")
+        path.write_bytes(path.read_bytes()[:-5])
+        assert cache.remember("map", b"input", make).tolist() == [0, 1, 2]
+        assert cache.remember("map", b"input", make).tolist() == [0, 1, 2]
+        assert len(calls) == 2
+
+    def test_inputs_methods_and_models_are_told_apart(self, tmp_path: Path) -> None:
+        Cache(tmp_path, "model").remember("map", b"input", lambda: np.zeros(1))
+        for cache, name, given in (
+            (Cache(tmp_path, "other"), "map", b"input"),
+            (Cache(tmp_path, "model"), "other", b"input"),
+            (Cache(tmp_path, "model"), "map", b"other"),
+        ):
+            assert cache.remember(name, given, lambda: np.ones(1)) == 1
+
+
+def _never(*_: object) -> None:
+    raise AssertionError("the model was asked again")
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_samples(why: Any, tmp_path: Path) -> None:
+    """Ten times as many samples leave the process as it was; the benchmark does 10,000."""
+    process = psutil.Process()
+    sizes = []
+    for count in (20, 200):
+        evaluate(
+            "segmentation", why, Scenes(1, count), methods=["raw_attention"],
+            out=tmp_path / str(count), progress=False,
+        )  # fmt: skip
+        sizes.append(process.memory_info().rss)
+    assert sizes[1] - sizes[0] < 30e6
