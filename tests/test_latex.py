@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sheets import CAT, DOG, HOSTILE, image_sheet, plain_text, text_sheet
+from typesetting import compiled
 from whyformer.render.latex import escape, text_latex
 from whyformer.render.saving import save_sheet
 from whyformer.render.sheet import ClassScore, View
@@ -24,20 +22,6 @@ SPECIAL = r"\ { } $ & # % _ ^ ~ < > | \" ` ' - -- --- ?` !` ,, [ ] * / @ = + ; :
 COMMANDS = re.compile(
     r"\\letter\{[0-9A-F]+\}\{.\}|\\text[a-z]+\{\}|\\[{}$&#%_]|\{[-,']\}", re.DOTALL
 )
-
-
-def compiled(path: Path) -> str:
-    """Compile a file beside itself; the log."""
-    if shutil.which("pdflatex") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("pdflatex is not installed")
-        pytest.skip("pdflatex is not installed")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", path.name]
-    done = subprocess.run(command, cwd=path.parent, capture_output=True, timeout=120, check=False)
-    log = done.stdout.decode("utf-8", "replace")
-    assert done.returncode == 0, log[-2000:]
-    assert path.with_suffix(".pdf").stat().st_size > 1000
-    return log
 
 
 @given(st.text())

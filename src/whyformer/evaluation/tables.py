@@ -16,6 +16,8 @@ LEGEND = (
 )
 PUBLISHED = "in brackets: the paper's figure (ViT-B/16)"
 
+LATEX = str.maketrans({"±": r"$\pm$", **{sign: f"\\{sign}" for sign in "_&%#$"}})
+
 
 @dataclass(frozen=True)
 class Table:
@@ -125,5 +127,4 @@ def legend(results: Sequence[Result]) -> str:
 
 
 def _latex_row(cells: Sequence[str]) -> str:
-    escaped = [cell.replace("_", r"\_").replace("±", r"$\pm$") for cell in cells]
-    return " & ".join(escaped) + r" \\"
+    return " & ".join(cell.translate(LATEX) for cell in cells) + r" \\"
