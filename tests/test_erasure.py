@@ -103,7 +103,8 @@ def test_what_cannot_be_erased_is_named(why: Any, tmp_path: Path) -> None:
         evaluate("erasure", why, longest=1, out=tmp_path / "e", progress=False)
 
 
-def test_a_tokenizer_without_a_mask(why: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(why.tokenizer, "mask_token", None)
+def test_a_tokenizer_without_a_mask(tmp_path: Path) -> None:
+    why = whyformer.load("demo-text")
+    why.tokenizer.mask_token = None
     with pytest.raises(InputError, match="has no mask; delete words instead"):
         evaluate("erasure", why, Sentences(TEXT), out=tmp_path, progress=False)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from whyformer.errors import InputError, OutputError
 
@@ -58,6 +60,16 @@ def check_writable(path: Path) -> None:
             raise PermissionError(0, "permission denied")
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to mix a run with one of other settings in the same folder."""
+    for key, value in now.items():
+        if before.get(key) != value:
+            raise InputError(
+                f"{folder} holds a run with another {key} ({before.get(key)!r}, now {value!r}); "
+                "choose another folder"
+            )
 
 
 def _umask() -> int:

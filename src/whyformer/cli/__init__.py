@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import whyformer.cli.comparing as comparing
 import whyformer.cli.evaluating as evaluating
 import whyformer.cli.explaining as explaining
+import whyformer.cli.finetuning as finetuning
 import whyformer.cli.listing as listing
 import whyformer.cli.touring as touring
 from whyformer import __version__
@@ -58,6 +59,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"whyformer {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (touring, explaining, comparing, evaluating, listing):
+    for command in (touring, explaining, comparing, evaluating, finetuning, listing):
         command.add_to(commands)
     return parser

@@ -27,7 +27,7 @@ from whyformer.errors import InputError, NumericalError, OutputError, TargetErro
 from whyformer.evaluation.cache import Cache, code_of
 from whyformer.evaluation.samples import Samples
 from whyformer.evaluation.task import Record, Task
-from whyformer.files import what_is, write_whole
+from whyformer.files import check_same, what_is, write_whole
 from whyformer.models.pipeline import Pipeline
 
 try:
@@ -158,12 +158,7 @@ def claim(folder: Path, settings: Record) -> None:
         before = dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise InputError(f"{path} is damaged; choose another folder") from error
-    for key, value in json.loads(text).items():
-        if before.get(key) != value:
-            raise InputError(
-                f"{folder} holds a run with another {key} ({before.get(key)!r}, now {value!r}); "
-                "choose another folder"
-            )
+    check_same(folder, before, json.loads(text))
 
 
 class Appender:

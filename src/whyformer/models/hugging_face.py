@@ -26,7 +26,12 @@ SAFE = ("model.safetensors", "model.safetensors.index.json")
 def load_from_hub(
     name: str, device: str | None, allow_pickle: bool, offline: bool, options: dict[str, Any]
 ) -> Pipeline:
-    """Download what is needed, once, or take it from the local cache; then load the directory."""
+    folder = fetch(name, allow_pickle, offline)
+    return load_directory(folder, name, device, allow_pickle, options)
+
+
+def fetch(name: str, allow_pickle: bool, offline: bool) -> Path:
+    """Download what is needed, once, or take it from the local cache: the model's directory."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 
@@ -34,7 +39,7 @@ def load_from_hub(
     if allow_pickle:
         wanted.append("*.bin")
     try:
-        folder = snapshot_download(name, allow_patterns=wanted, local_files_only=offline)
+        return Path(snapshot_download(name, allow_patterns=wanted, local_files_only=offline))
     except RepositoryNotFoundError as error:
         raise ModelError(
             f"the hub has no model {name!r}, or it is private; {nearest(name, EMBEDDED)}"
@@ -46,7 +51,6 @@ def load_from_hub(
             f"offline there are {' and '.join(EMBEDDED)}, and any directory with config.json and "
             "model.safetensors"
         ) from error
-    return load_directory(Path(folder), name, device, allow_pickle, options)
 
 
 def load_directory(

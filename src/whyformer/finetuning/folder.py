@@ -1,0 +1,127 @@
+"""A run's folder: nothing else is touched in it, and no half model is ever there."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from whyformer import __version__
+from whyformer.errors import (
+    InputError,
+    ModelError,
+    OutputError,
+    WhyformerError,
+    first_line,
+)
+from whyformer.files import FILE, check_same, check_writable, what_is, write_whole
+from whyformer.finetuning.loop import Tuner
+from whyformer.finetuning.settings import CHECKPOINTS, Finetuned, Settings
+
+RECORD = "finetune.json"
+
+
+def check_folder(folder: Path) -> None:
+    """A folder is new, empty, or holds a run of ours; anything else is left alone."""
+    if what_is(folder) == FILE:
+        raise InputError(f"{folder} is a file; the model goes to a folder")
+    check_writable(folder / RECORD)
+    if what_is(folder) is None or what_is(folder / RECORD):
+        return
+    others = sorted(path.name for path in folder.iterdir() if path.name[:11] != ".whyformer-")
+    if others:
+        raise InputError(
+            f"{folder} holds something else ({others[0]}); choose a new or an empty folder"
+        )
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """What finetune.json says; nothing where there is none yet."""
+    path = folder / RECORD
+    if what_is(path) is None:
+        return {}
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        assert isinstance(record["settings"], dict)
+    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
+        raise InputError(f"{path} is damaged; choose another folder") from error
+    return dict(record)
+
+
+def check_settings_of(folder: Path, settings: Settings) -> None:
+    """A run with other settings in the same folder is refused."""
+    before = read_record(folder).get("settings")
+    if before is not None:
+        check_same(folder, before, asdict(settings))
+
+
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    write_whole(folder / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def result_of(folder: Path) -> Finetuned | None:
+    """What came of the run, or None while it is not finished."""
+    record = read_record(folder)
+    if not record.get("finished"):
+        return None
+    validation, test, history = (
+        record[key] for key in ("validation_accuracy", "test_accuracy", "history")
+    )
+    return Finetuned(folder, validation, test, history, before=True)
+
+
+def keep(tuner: Tuner, settings: Settings, figures: dict[str, Any], folder: Path) -> Finetuned:
+    """Write the model aside, then move its files in, config.json last: half a model never loads."""
+    aside = folder / CHECKPOINTS / "model"
+    shutil.rmtree(aside, ignore_errors=True)
+    model: Any = tuner.model
+    model.save_pretrained(aside)
+    tuner.tokenizer.save_pretrained(aside)
+    for path in sorted(aside.iterdir(), key=lambda path: (path.name == "config.json", path.name)):
+        move_in(path, folder / path.name)
+    versions = {name: version(name) for name in ("torch", "transformers", "accelerate")}
+    versions |= {"whyformer": __version__, "python": platform.python_version()}
+    write_record(
+        folder, {"finished": True, "settings": asdict(settings), **figures, "versions": versions}
+    )
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    return Finetuned(
+        folder, figures["validation_accuracy"], figures["test_accuracy"], figures["history"]
+    )
+
+
+def move_in(source: Path, target: Path) -> None:
+    """Whole on the disk, and as readable as other files: safetensors writes for the owner alone."""
+    source.chmod((source.parent / "config.json").stat().st_mode)
+    with open(source, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(source, target)
+
+
+@contextmanager
+def failures_said(folder: Path) -> Iterator[None]:
+    """What goes wrong in other libraries while a run is written, in one sentence."""
+    try:
+        yield
+    except WhyformerError:
+        raise
+    except torch.OutOfMemoryError as error:
+        raise ModelError(
+            "the memory does not suffice: choose a smaller batch size with a larger accumulate, "
+            "or a smaller longest, and another folder"
+        ) from error
+    except (OSError, SafetensorError) as error:
+        raise OutputError(
+            f"the run in {folder} broke off: {first_line(error)}; when that is mended, the same "
+            "command goes on"
+        ) from error

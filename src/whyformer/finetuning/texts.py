@@ -1,0 +1,179 @@
+"""What is learnt from: texts and the names of their classes, from ERASER directories and TSVs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from whyformer.errors import (
+    InputError,
+)
+from whyformer.evaluation.documents import Eraser, read_entry
+from whyformer.files import FILE, FOLDER, what_is
+
+#: how a column of classes may be called
+HEADER = {"label", "labels", "class", "target", "sentiment"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Texts and the names of their classes."""
+
+    name: str
+    texts: list[str]
+    labels: list[str]
+
+    def __getitem__(self, places: Sequence[int]) -> Part:
+        texts, labels = [self.texts[i] for i in places], [self.labels[i] for i in places]
+        return Part(self.name, texts, labels)
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is learnt from, what chooses the best epoch, and what is measured in the end."""
+
+    train: Part
+    validation: Part
+    test: Part | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        parts = {"train": self.train, "validation": self.validation}
+        return parts if self.test is None else {**parts, "test": self.test}
+
+    @property
+    def fingerprint(self) -> str:
+        """Something else for other texts or classes."""
+        content = [[part.texts, part.labels] for part in self.parts.values()]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+    @property
+    def labels(self) -> list[str]:
+        """The classes, sorted; numbers by their value."""
+        found = set(self.train.labels)
+        numbers = all(label.isdecimal() for label in found)
+        return sorted(found, key=(lambda label: (int(label), label)) if numbers else None)
+
+
+def read_data(place: Path, limit: int | None, seed: int) -> Data:
+    kind = what_is(place)
+    if kind is None:
+        raise InputError(f"no such file or folder: {place}")
+    if kind == FOLDER and what_is(place / "train.jsonl"):
+        test = read_eraser(place, "test", limit) if what_is(place / "test.jsonl") else None
+        data = Data(read_eraser(place, "train", limit), read_eraser(place, "val", limit), test)
+    elif kind == FILE or what_is(place / "train.tsv"):
+        data = read_tsvs(place, limit, seed)
+    else:
+        raise InputError(
+            f"{place} holds neither train.jsonl (an ERASER directory) nor train.tsv (lines of "
+            "sentence TAB label)"
+        )
+    check_classes(data)
+    return data
+
+
+def read_tsvs(place: Path, limit: int | None, seed: int) -> Data:
+    """train.tsv, dev.tsv or val.tsv, and test.tsv of a folder, or a file for all."""
+    if what_is(place) == FILE:
+        whole, others = place, {}
+    else:
+        named = {"dev": place / "dev.tsv", "val": place / "val.tsv", "test": place / "test.tsv"}
+        others = {name: path for name, path in named.items() if what_is(path)}
+        whole = place / "train.tsv"
+    train = read_tsv(whole, limit)
+    test = read_tsv(others["test"], limit) if "test" in others else None
+    held_out = others.get("dev", others.get("val"))
+    if held_out is not None:
+        return Data(train, read_tsv(held_out, limit), test)
+    order = [int(i) for i in np.random.default_rng(seed).permutation(len(train.texts))]
+    count = max(1, len(order) // 10)
+    note = f"{count} of {len(order)} lines of {whole.name} are held out for validation"
+    return Data(train[sorted(order[count:])], train[sorted(order[:count])], test, (note,))
+
+
+def read_tsv(path: Path, limit: int | None) -> Part:
+    """Lines of sentence TAB label; a first line that names the columns is left out."""
+    try:
+        content = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8 text; expected lines of sentence TAB label"
+        ) from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    rows = [(i, line) for i, line in enumerate(content.split("\n"), 1) if line.strip()]
+    if rows and rows[0][1].split("\t")[-1].strip().casefold() in HEADER:
+        del rows[0]
+    if not rows:
+        raise InputError(f"{path} is empty; expected lines of sentence TAB label")
+    cells = [read_row(line, f"{path}, line {i}") for i, line in rows]
+    texts, labels = zip(*cells, strict=True)
+    return Part(path.name, list(texts), list(labels))[evenly(labels, limit)]
+
+
+def read_row(line: str, where: str) -> tuple[str, str]:
+    cells = [cell.strip() for cell in line.split("\t")]
+    if len(cells) != 2:
+        raise InputError(
+            f"{where}: {len(cells) - 1 or 'no'} tab{'s' * (len(cells) > 2)}; expected sentence TAB "
+            "label"
+        )
+    if not all(cells):
+        raise InputError(f"{where}: the {'label' if cells[0] else 'sentence'} is empty")
+    return cells[0], cells[1]
+
+
+def read_eraser(folder: Path, split: str, limit: int | None) -> Part:
+    """The documents of SPLIT.jsonl with their classes; the evidence is not looked at."""
+    path = folder / f"{split}.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if what_is(path) else []
+    labels = [
+        str(read_entry(line, f"{path}, line {i}")["classification"])
+        for i, line in enumerate(lines, 1)
+        if line.strip()
+    ]
+    names = sorted(set(labels))
+    samples = Eraser(folder, split, names)
+    if not len(samples):
+        raise InputError(f"{path} is empty; expected a document a line")
+    texts, classes = [], []
+    for i in evenly(labels, limit):
+        try:
+            document = samples[i]
+        except InputError as error:
+            raise InputError(f"{path}, {samples.keys[i]}: {error}") from error
+        if not document.tokens:
+            raise InputError(f"{path}, {samples.keys[i]}: the document is empty")
+        texts.append(" ".join(document.tokens))
+        classes.append(names[document.label])
+    return Part(path.name, texts, classes)
+
+
+def evenly(labels: Sequence[str], limit: int | None) -> list[int]:
+    """Evenly chosen places, each class by itself: every second of two that alternate is one."""
+    by_class = sorted(range(len(labels)), key=labels.__getitem__)
+    chosen = np.linspace(0, len(labels), min(limit or len(labels), len(labels)), endpoint=False)
+    return sorted(by_class[int(place)] for place in chosen)
+
+
+def check_classes(data: Data) -> None:
+    known = data.labels
+    if len(known) < 2:
+        raise InputError(
+            f"{data.train.name} has only the class {known[0]!r} in {len(data.train.texts)} texts; "
+            "expected two or more classes"
+        )
+    for part in data.parts.values():
+        for label in part.labels:
+            if label not in known:
+                raise InputError(
+                    f"{part.name} has the class {label!r}, which {data.train.name} has not "
+                    f"({', '.join(known[:12])}); mend the label, or leave the line out"
+                )
