@@ -1,13 +1,15 @@
 # make demo    a first look, offline            make test    lint, types, all tests
 # make bench   what an explanation costs        make unit    the quick tests alone
 # make points  the pointing game                make images  the README's pictures
+# make results RUNS=runs  the tables of docs/results.md, from the runs of its own commands
 
 PYTHON ?= python3
 MAIN   := .venv/main
 VISION := .venv/vision
+RUNS   ?= runs
 PIP    := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test unit lint types test-main test-vision bench points images format clean
+.PHONY: demo test unit lint types test-main test-vision bench points images results format clean
 
 demo: $(MAIN)/ready
 	$(MAIN)/bin/whyformer demo
@@ -33,12 +35,16 @@ unit: $(MAIN)/ready
 bench: $(MAIN)/ready
 	$(MAIN)/bin/python benchmarks/cost.py
 	$(MAIN)/bin/python benchmarks/startup.py
+	$(MAIN)/bin/python benchmarks/evaluation.py
 
 points: $(MAIN)/ready
 	$(MAIN)/bin/whyformer evaluate pointing --limit 200 --methods all
 
 images: $(MAIN)/ready
 	$(MAIN)/bin/python docs/images.py
+
+results: $(MAIN)/ready
+	$(MAIN)/bin/python docs/results.py $(RUNS)
 
 format: $(MAIN)/ready
 	$(MAIN)/bin/ruff check --fix .

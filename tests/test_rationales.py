@@ -16,6 +16,7 @@ from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.documents import Eraser, Reviews, class_of
 from whyformer.evaluation.rationales import COUNTS
+from whyformer.evaluation.runner import read_records
 from whyformer.evaluation.texts import token_places, word_scores
 from whyformer.words import Piece
 
@@ -157,6 +158,25 @@ def test_the_figure_is_the_mean_of_token_f1(why: Any, tmp_path: Path) -> None:
     ]
     spans = line["rationales"][0]["hard_rationale_predictions"]
     assert [span["start_token"] for span in spans] == sorted(best)
+
+
+def test_the_reference_preset_looks_at_the_last_block(why: Any, tmp_path: Path) -> None:
+    """As the authors' benchmark does; the other presets roll out all blocks."""
+    document = Reviews(why.labels)[0]
+    text = " ".join(document.tokens)
+    found = {}
+    for preset in ("stable", "reference"):
+        evaluate(
+            "rationales", why, methods=["transformer_attribution"], preset=preset, limit=1,
+            out=tmp_path / preset, progress=False,
+        )  # fmt: skip
+        (record,) = read_records(tmp_path / preset)
+        found[preset] = record["best"][0]
+    for preset, options in (("stable", {}), ("reference", {"blocks": -1})):
+        explanation = why(text, document.label, preset=preset, **options)
+        words = explanation.words()[0]
+        best = max(range(len(words)), key=lambda i: words[i][1])
+        assert words[best][0] in document.tokens[found[preset]]
 
 
 @pytest.mark.slow

@@ -17,8 +17,10 @@ from whyformer.errors import (
 from whyformer.methods import Method, methods, register
 
 if TYPE_CHECKING:
+    from whyformer.evaluation import evaluate
     from whyformer.explainer import Explainer, Recording
     from whyformer.explanation import Blocks, Explanation
+    from whyformer.finetuning import finetune
     from whyformer.models.loading import load
     from whyformer.models.pipeline import Pipeline
 
@@ -31,6 +33,8 @@ _HOMES = {
     "Blocks": "explanation",
     "Pipeline": "models.pipeline",
     "load": "models.loading",
+    "evaluate": "evaluation",
+    "finetune": "finetuning",
 }
 
 __all__ = [
@@ -47,6 +51,8 @@ __all__ = [
     "TargetError",
     "UnknownNameError",
     "WhyformerError",
+    "evaluate",
+    "finetune",
     "load",
     "methods",
     "register",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -60,15 +61,16 @@ class WordAnswers:
             "logits", self._given, lambda: self._recorded.logits[0].float().cpu().numpy()
         )
 
-    def scores(self, method: str, target: int) -> np.ndarray:
+    def scores(self, method: str, target: int, **options: Any) -> np.ndarray:
         """A score for each token of the passage: its highest piece's; -inf where none was read."""
         asked = target if get_method(method).class_specific else None
-        name = f"{method} {code_of(method)} {self._preset} {asked}"
-        return self._cache.remember(name, self._given, lambda: self._ask(method, asked))
+        name = f"{method} {code_of(method)} {options} {self._preset} {asked}"
+        return self._cache.remember(name, self._given, lambda: self._ask(method, asked, options))
 
-    def _ask(self, method: str, target: int | None) -> np.ndarray:
-        quiet = {"progress": False} if "progress" in get_method(method).options else {}
-        answer = self._recorded.explain(target, method, self._preset, matrix=False, **quiet)
+    def _ask(self, method: str, target: int | None, options: dict[str, Any]) -> np.ndarray:
+        if "progress" in get_method(method).options:
+            options = {**options, "progress": False}
+        answer = self._recorded.explain(target, method, self._preset, matrix=False, **options)
         assert answer.pieces is not None
         places = token_places(self._passage.tokens)
         return word_scores(answer.pieces[0], answer.relevance[0].tolist(), places)
