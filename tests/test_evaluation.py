@@ -16,8 +16,9 @@ import whyformer
 from conftest import shared
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
+from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.perturbation import DIRECTIONS, SHARES, perturb
-from whyformer.evaluation.pictures import logits_of
+from whyformer.evaluation.pictures import Answers, logits_of
 from whyformer.evaluation.runner import read_records
 from whyformer.evaluation.samples import ImageSample, Samples, Scenes
 from whyformer.methods import registry
@@ -87,6 +88,14 @@ class TestPerturbation:
         assert list(found["curve"].values()) == pytest.approx(100 * curve)
         area = np.trapezoid(probability.mean(0), dx=0.1)
         assert found["insertion"] == pytest.approx(100 * area, abs=0.01)
+
+    def test_lrp_is_taken_at_the_pixels(self, why: Any) -> None:
+        """As in the authors' benchmark; its sums over patches would flatter it."""
+        pixels = why.read(Scenes(1, 1)[0].image)
+        answers = Answers(why, pixels, "stable", Cache())
+        found = answers.maps("lrp", [3], (96, 96))[3]
+        expected = why.record_picture(pixels).explain(3, "lrp").input_relevance[0]
+        np.testing.assert_allclose(found, expected.double().numpy(), atol=1e-7)
 
     def test_both_classes_of_specific_methods(self, why: Any, tmp_path: Path) -> None:
         evaluate("perturbation", why, methods=FEW, limit=3, out=tmp_path, progress=False)
@@ -236,7 +245,7 @@ class TestBadSamples:
             registry._METHODS.pop("moody")
         assert result is not None
         assert result.samples == 2
-        assert list(result.failures.values()) == ["not today"]
+        assert list(result.failures.values()) == ["moody: not today"]
         good = [r for r in read_records(tmp_path) if r["method"] == "rollout"]
         assert len(good) == 3
         assert not any("error" in record for record in good)
@@ -274,6 +283,30 @@ class TestBadSamples:
             evaluate("pointing", whyformer.load("demo-text"), out=tmp_path / "d")
         with pytest.raises(InputError, match="counts word pieces"):
             evaluate("pointing", why, longest=3, out=tmp_path / "e")
+
+    @pytest.mark.parametrize("problem", ["regression", "multi_label_classification"])
+    def test_heads_that_choose_no_class(self, tmp_path: Path, problem: str) -> None:
+        why = whyformer.load("demo-vision")
+        why.explainer.problem = problem
+        with pytest.raises(InputError, match="made for models that choose one of several classes"):
+            evaluate("perturbation", why, out=tmp_path)
+
+    def test_flat_maps_are_counted(self, why: Any, tmp_path: Path) -> None:
+        @whyformer.register("level", "the same everywhere")
+        def level(question: Question) -> Answer:
+            return question.pool(torch.ones_like(question.attention[-1][:, 0]))
+
+        try:
+            result = evaluate(
+                "segmentation", why, methods=["level", "rollout"], limit=2, out=tmp_path,
+                progress=False,
+            )  # fmt: skip
+        finally:
+            registry._METHODS.pop("level")
+        assert result is not None
+        assert result.flat == {"level": 2}
+        assert "maps without any differences: level 2" in result.summary
+        assert figures(tmp_path)["counts"]["flat_maps"] == {"level": 2}
 
     def test_no_samples_of_ones_own(self, why: Any, tmp_path: Path) -> None:
         class Nothing(Samples[ImageSample]):

@@ -133,6 +133,14 @@ class TestSegmentation:
         expected = metrics.average_precision_score(truth, scores)
         assert average_precision(truth, scores) == pytest.approx(expected, abs=1e-12)
 
+    def test_ties_at_minus_infinity_share_a_threshold(self) -> None:
+        """Words that were not read come last together, wherever the evidence among them is."""
+        scores = np.array([2.0, 1.0, -np.inf, -np.inf, -np.inf, -np.inf])
+        for place in range(2, 6):
+            truth = np.zeros(6, bool)
+            truth[[1, place]] = True
+            assert average_precision(truth, scores) == pytest.approx((1 / 2 + 2 / 6) / 2)
+
     def test_sizes_must_agree(self) -> None:
         with pytest.raises(ValueError, match="expected the same"):
             overlap(np.zeros((2, 2)), np.zeros((3, 3)))

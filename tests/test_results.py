@@ -17,8 +17,8 @@ import whyformer
 from typesetting import compiled
 from whyformer.errors import InputError
 from whyformer.evaluation import Result, evaluate, plots, save_report
-from whyformer.evaluation.cache import code_of
-from whyformer.evaluation.estimates import Bootstrap, holm
+from whyformer.evaluation.code import code_of
+from whyformer.evaluation.estimates import Resampled, holm
 from whyformer.evaluation.perturbation import Perturbation
 from whyformer.evaluation.published import is_vit_base, published
 from whyformer.evaluation.results import make_result
@@ -36,7 +36,7 @@ def one(column: int) -> slice:
 class TestEstimates:
     def test_the_mean_and_its_interval(self) -> None:
         values = np.random.default_rng(1).normal(0.5, 0.1, (400, 1))
-        found = Bootstrap(values).estimate(one(0), first)
+        found = Resampled(values).estimate(one(0), first)
         assert found.value == pytest.approx(100 * values.mean())
         half = 100 * 1.96 * values.std() / 20
         assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
@@ -44,14 +44,14 @@ class TestEstimates:
     def test_against_scipys_bootstrap(self) -> None:
         stats = pytest.importorskip("scipy.stats")
         values = np.random.default_rng(2).exponential(0.2, 150)
-        found = Bootstrap(values[:, None]).estimate(one(0), first)
+        found = Resampled(values[:, None]).estimate(one(0), first)
         other = stats.bootstrap((values,), np.mean, method="percentile", rng=3)
         assert found.low == pytest.approx(100 * other.confidence_interval.low, rel=0.03)
         assert found.high == pytest.approx(100 * other.confidence_interval.high, rel=0.03)
 
     def test_a_ratio_of_sums(self) -> None:
         counts = np.array([[1.0, 10.0], [9.0, 10.0], [5.0, 5.0]])
-        found = Bootstrap(counts).estimate(slice(0, 2), lambda means: means[..., 0] / means[..., 1])
+        found = Resampled(counts).estimate(slice(0, 2), lambda means: means[..., 0] / means[..., 1])
         assert found.value == pytest.approx(100 * 15 / 25)
         assert found.low <= found.value <= found.high
 
@@ -60,7 +60,7 @@ class TestEstimates:
         rng = np.random.default_rng(0)
         common = rng.random(100)
         numbers = np.stack([common, common - 0.02 + rng.normal(0, 0.02, 100)], axis=1)
-        bootstrap = Bootstrap(numbers)
+        bootstrap = Resampled(numbers)
         ours, other = (bootstrap.estimate(one(i), first) for i in (0, 1))
         assert ours.low < other.high
         found = bootstrap.difference(one(0), one(1), first)
@@ -73,21 +73,43 @@ class TestEstimates:
         for shift in (0.0, 0.02, 0.05):
             numbers = rng.normal(0.5, 0.1, (120, 2))
             numbers[:, 1] += shift
-            found = Bootstrap(numbers).difference(one(0), one(1), first)
+            found = Resampled(numbers).difference(one(0), one(1), first)
             expected = stats.ttest_rel(numbers[:, 0], numbers[:, 1]).pvalue
             assert found.p == pytest.approx(expected, abs=0.03)
 
     def test_false_alarms_are_as_rare_as_promised(self) -> None:
         rng = np.random.default_rng(7)
         alarms = sum(
-            Bootstrap(rng.random((60, 2))).difference(one(0), one(1), first).p < 0.05
+            Resampled(rng.random((60, 2))).difference(one(0), one(1), first).p < 0.05
             for _ in range(200)
         )
         assert alarms / 200 == pytest.approx(0.05, abs=0.04)
 
+    def test_few_samples_tell_nothing(self) -> None:
+        for count in (1, 2, 5):
+            apart = np.stack([np.ones(count), np.zeros(count)], axis=1)
+            assert Resampled(apart).difference(one(0), one(1), first).p > 0.05
+
+    def test_against_scipys_permutation_test_of_a_ratio(self) -> None:
+        stats = pytest.importorskip("scipy.stats")
+        rng = np.random.default_rng(3)
+        pixels = rng.integers(50, 150, 30).astype(float)
+        right = np.stack([pixels * rng.uniform(0.5, 0.9, 30), pixels * rng.uniform(0.6, 0.95, 30)])
+        numbers = np.stack([right[0], pixels, right[1], pixels], axis=1)
+        found = Resampled(numbers).difference(
+            slice(0, 2), slice(2, 4), lambda means: means[..., 0] / means[..., 1]
+        )
+        other = stats.permutation_test(
+            (right[0], right[1]),
+            lambda a, b: a.sum() / pixels.sum() - b.sum() / pixels.sum(),
+            permutation_type="samples", n_resamples=4000, rng=1, vectorized=False,
+        )  # fmt: skip
+        assert found.value == pytest.approx(100 * other.statistic)
+        assert found.p == pytest.approx(other.pvalue, abs=0.02)
+
     def test_equal_columns_are_never_told_apart(self) -> None:
         same = np.repeat(np.random.default_rng(0).random((9, 1)), 2, axis=1)
-        assert Bootstrap(same).difference(one(0), one(1), first).p == 1
+        assert Resampled(same).difference(one(0), one(1), first).p == 1
 
     def test_holms_correction_by_hand(self) -> None:
         assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
@@ -148,7 +170,7 @@ class TestResults:
         failed = {"key": "2", "method": "rollout", "code": code, "error": "broken"}
         found = result({"gradcam": [0.1, 0.2, 0.9], "rollout": [0.3, 0.4]}, [failed])
         assert found.samples == 2
-        assert found.failures == {"2": "broken"}
+        assert found.failures == {"2": "rollout: broken"}
         assert found.estimates["gradcam", SCORE].value == pytest.approx(15)
 
     def test_records_of_older_code_or_other_methods_do_not_count(self) -> None:

@@ -10,17 +10,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
+import torch
 
 import whyformer
 from whyformer.errors import InputError, OutputError
-from whyformer.evaluation import evaluate
-from whyformer.evaluation.cache import Cache, code_of
+from whyformer.evaluation import code, evaluate
+from whyformer.evaluation.cache import Cache
+from whyformer.evaluation.code import code_of
 from whyformer.evaluation.runner import AHEAD, Appender, read_ahead, read_records
 from whyformer.evaluation.samples import Scenes
 from whyformer.methods import registry
@@ -132,6 +135,119 @@ class TestResuming:
             pytest.raises(OutputError, match="is the same run still going"),
         ):
             point(why, tmp_path, limit=2)
+
+
+class TestMixing:
+    """What would change a number is never mixed into a run or taken from a cache."""
+
+    def test_another_model_under_the_same_name(self, tmp_path: Path) -> None:
+        for change in (swap_labels, shift_preprocessing, nudge_weights):
+            folder = tmp_path / change.__name__
+            point(whyformer.load("demo-vision"), folder, limit=1)
+            with pytest.raises(InputError, match="holds a run with another (preparation|weights)"):
+                point(change(whyformer.load("demo-vision")), folder, limit=1)
+
+    def test_fewer_pieces_of_a_text(self, tmp_path: Path) -> None:
+        text = whyformer.load("demo-text")
+        given = {"methods": FEW, "limit": 1, "out": tmp_path, "progress": False}
+        evaluate("rationales", text, longest=12, **given)
+        assert figures(tmp_path)["longest"] == 12
+        with pytest.raises(InputError, match="another longest"):
+            evaluate("rationales", text, **given)
+
+    def test_a_tokenizer_that_was_used_is_the_same(self) -> None:
+        text = whyformer.load("demo-text")
+        before = text.preparation
+        text.record("a long text " * 300)
+        assert text.preparation == before
+        assert text.reading(12).preparation != before
+
+    def test_other_files_of_the_same_names(self, why: Any, tmp_path: Path) -> None:
+        for i, kind in enumerate(("gauss", "shot")):
+            folder = tmp_path / kind / "1" / "3"
+            folder.mkdir(parents=True)
+            Scenes(1, 2)[i].image.save(folder / "a.png")
+        given = {"methods": FEW, "out": tmp_path / "run", "progress": False}
+        evaluate("perturbation", why, tmp_path / "gauss" / "1", **given)
+        with pytest.raises(InputError, match="another place"):
+            evaluate("perturbation", why, tmp_path / "shot" / "1", **given)
+        assert "place" not in figures(tmp_path / "run")
+
+    def test_a_cache_knows_the_preprocessing(self, tmp_path: Path) -> None:
+        found = []
+        for i, change in enumerate((None, shift_preprocessing, None)):
+            why = whyformer.load("demo-vision")
+            evaluate(
+                "segmentation", change(why) if change else why, limit=2, methods=FEW,
+                out=tmp_path / str(i), cache=tmp_path / "cache", progress=False,
+            )  # fmt: skip
+            found.append(figures(tmp_path / str(i))["segmentation"])
+        assert found[0] == found[2] != found[1]
+
+    def test_every_process_checks_the_settings(self, why: Any, tmp_path: Path) -> None:
+        """A node with an older copy stops instead of writing its own numbers beside the others'."""
+        point(why, tmp_path, limit=2)
+        other = nudge_weights(whyformer.load("demo-vision"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("whyformer.evaluation.runner.processes", lambda: (1, 2))
+            with pytest.raises(InputError, match="another weights"):
+                point(other, tmp_path, limit=2)
+
+    def test_methods_made_from_others(self) -> None:
+        def scaled(question: Question, factor: float = 1) -> Answer:
+            return question.pool(question.attention[-1].mean(1) * factor)
+
+        def make(factor: float) -> Callable[[Question], Answer]:
+            return lambda question: scaled(question, factor)
+
+        codes = set()
+        try:
+            for function in (
+                partial(scaled, factor=2),
+                partial(scaled, factor=3),
+                make(2),
+                make(3),
+            ):
+                whyformer.register("made", "made from another")(function)
+                codes.add(code_of("made"))
+                assert code_of("made") == code_of("made")
+        finally:
+            registry._METHODS.pop("made")
+        assert len(codes) == 4
+
+    def test_built_in_methods_follow_what_they_are_built_from(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = {name: code_of(name) for name in whyformer.methods()}
+        read = code.of_module
+
+        def rewritten(module: Any) -> str:
+            return read(module) + "#" * module.__name__.endswith("transformer_attribution")
+
+        monkeypatch.setattr(code, "of_module", rewritten)
+        changed = {name for name in before if code_of(name) != before[name]}
+        assert changed == {
+            "transformer_attribution", "ablation_no_gradient", "ablation_last_block",
+            "ablation_second_block",
+        }  # fmt: skip
+
+
+def swap_labels(why: Any) -> Any:
+    why.explainer.labels[0], why.explainer.labels[1] = why.labels[1], why.labels[0]
+    return why
+
+
+def shift_preprocessing(why: Any) -> Any:
+    why._mean = [value + 0.25 for value in why._mean]
+    prepare = why._prepare
+    why._prepare = lambda images: prepare(images) - 0.5
+    return why
+
+
+def nudge_weights(why: Any) -> Any:
+    with torch.no_grad():
+        next(why.model.parameters()).mul_(1.01)
+    return why
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.options import add_model_options, load_for
+from whyformer.cli.options import add_model_options, load_for, load_named
 from whyformer.errors import InputError
 from whyformer.methods import all_methods, get_method
 
@@ -137,10 +137,8 @@ def evaluate_all(
     if options.model is None:
         loaded = {kind: load_for(options, kind) for kind in ("image", "text")}
     else:
-        from whyformer.models.loading import load
-
-        why = load(options.model, weights=options.weights, offline=options.offline)
-        loaded = {why.kind: load_for(options, why.kind)}
+        why = load_named(options.model, options)
+        loaded = {why.kind: why}
     return [
         evaluate_one(name, loaded[KINDS[name]], chosen, folder / name, options)
         for name in PAPER

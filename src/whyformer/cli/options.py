@@ -90,19 +90,22 @@ def look_of(options: argparse.Namespace) -> Look:
 
 def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
     """The model that was asked for, or the embedded one for this kind of input."""
+    why = load_named(options.model or DEFAULT_MODELS[kind], options)
+    if why.kind != kind:
+        raise ModelError(f"{why.name} reads {why.kind}s, and the input is {_a(kind)}")
+    return why
+
+
+def load_named(name: str, options: argparse.Namespace) -> Pipeline:
     from whyformer.models.loading import load
 
-    name = options.model or DEFAULT_MODELS[kind]
-    why = load(
+    return load(
         name,
         weights=options.weights,
         device=own_device(options.device),
         allow_pickle=options.allow_pickle,
         offline=options.offline,
     )
-    if why.kind != kind:
-        raise ModelError(f"{name} reads {why.kind}s, and the input is {_a(kind)}")
-    return why
 
 
 def own_device(device: str | None) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.errors import InputError, UnknownNameError, nearest
-from whyformer.evaluation.cache import code_of
+from whyformer.evaluation.code import code_of
 from whyformer.evaluation.documents import open_documents
 from whyformer.evaluation.erasure import REMOVALS, Erasure
 from whyformer.evaluation.perturbation import Perturbation
@@ -19,11 +19,12 @@ from whyformer.evaluation.rationales import COUNTS, Rationales, eraser_lines
 from whyformer.evaluation.report import save_report
 from whyformer.evaluation.results import Result, make_result
 from whyformer.evaluation.runner import processes, read_records, run
-from whyformer.evaluation.samples import Samples, Some, open_images
+from whyformer.evaluation.samples import HUB, Samples, Some, open_images
 from whyformer.evaluation.segmentation import Segmentation
 from whyformer.evaluation.task import Task
 from whyformer.evaluation.texts import CUTS
 from whyformer.explainer import DEFAULT_PRESET, get_preset
+from whyformer.explanation import SINGLE_LABEL
 from whyformer.files import write_whole
 from whyformer.methods import default_methods, get_method
 from whyformer.models.pipeline import Pipeline
@@ -65,6 +66,11 @@ def evaluate(
     task = make_task(benchmark, preset, cut, removal)
     if why.kind != task.kind:
         raise InputError(f"{benchmark} needs {task.kind}s, and {why.name} reads {why.kind}s")
+    if why.explainer.problem != SINGLE_LABEL:
+        raise InputError(
+            f"{why.name} is a model for {why.explainer.problem.replace('_', ' ')}; the benchmarks "
+            "are made for models that choose one of several classes"
+        )
     if longest is not None:
         why = shorter(why, longest)
     chosen = list(dict.fromkeys(get_method(name).name for name in methods or default_methods()))
@@ -76,12 +82,14 @@ def evaluate(
         samples,
         chosen,
         folder,
+        place=place_of(data),
         cache=None if cache is None else Path(cache),
         progress=progress,
     )
     if processes()[0] != 0:
         return None
-    facts = {key: settings[key] for key in settings if key not in ("benchmark", "whyformer")}
+    hidden = ("benchmark", "whyformer", "place", "preparation", "fingerprint")
+    facts = {key: value for key, value in settings.items() if key not in hidden}
     if samples.notes:
         facts["notes"] = "; ".join(samples.notes)
     measures = task.measures()
@@ -125,6 +133,13 @@ def open_samples(
     if not len(samples):
         raise InputError(f"{samples.name} holds no samples")
     return samples
+
+
+def place_of(data: str | Path | Samples[Any] | None) -> str:
+    """Where the data lie: folders of one name may hold other files of the same names."""
+    if data is None or isinstance(data, Samples) or str(data).startswith(HUB):
+        return str(data) if isinstance(data, str) else ""
+    return str(Path(data).resolve())
 
 
 def shorter(why: Pipeline, longest: int) -> Pipeline:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import io
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from whyformer import __version__
 from whyformer.files import what_is, write_whole
-from whyformer.methods import get_method
 
 
 class Cache:
@@ -37,17 +34,3 @@ class Cache:
         np.save(buffer, found)
         write_whole(path, buffer.getvalue())
         return found
-
-
-def code_of(method: str) -> str:
-    """Something else when the method's function was rewritten: its old results are not mixed in."""
-    return _digest(get_method(method).function)
-
-
-@lru_cache
-def _digest(function: Callable[..., object]) -> str:
-    try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):
-        source = repr(function)
-    return hashlib.sha256(source.encode()).hexdigest()[:8]

@@ -1,7 +1,8 @@
 """Erasure: what becomes of a prediction without the words that a method finds, or with them alone.
 
-Comprehensiveness and sufficiency as DeYoung et al. (ERASER, 2020) define them, and the area over
-the perturbation curve (AOPC) of Samek et al. (2017) for the first words.
+Comprehensiveness and sufficiency of DeYoung et al. (ERASER, 2020), means over five shares of the
+words as in their scorer, and the area over the perturbation curve (AOPC) of Samek et al. (2017) for
+the first words.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class Erasure(Task):
         return " ".join(mask if i in removed else token for i, token in enumerate(tokens))
 
     def measures(self) -> list[Measure]:
-        title = "drop of the predicted class's probability, in points"
+        done = {"mask": "masked", "delete": "deleted"}[self.removal]
+        title = f"drop of the predicted class's probability when words are {done}, in points"
         return [
             Measure(
                 ("comprehensiveness",),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from whyformer.errors import InputError, first_line
 from whyformer.evaluation.samples import (
     IMAGENET,
+    VALIDATION,
     WNID,
     ImageSample,
     Samples,
@@ -29,7 +29,6 @@ DEVKIT = "ILSVRC2012_validation_ground_truth.txt"
 META = "meta.mat"
 #: where the devkit's archive puts its files
 UNPACKED = Path("ILSVRC2012_devkit_t12", "data")
-NUMBERED = re.compile(r"ILSVRC2012_val_(\d{8})")
 
 
 class ListedImages(Samples[ImageSample]):
@@ -58,10 +57,10 @@ class ListedImages(Samples[ImageSample]):
         except InputError as error:
             raise InputError(f"{self._list}: {error}") from error
         self._labels = [classes[told[key]] for key in self.keys]
-        numbered = all(NUMBERED.fullmatch(Path(key).stem) for key in self.keys)
+        numbered = all(VALIDATION.fullmatch(Path(key).stem) for key in self.keys)
         if numbered:
             _check_range(self._labels, self._list)
-        if numbered or all(WNID.fullmatch(name) for name in names):
+        if numbered:
             self.benchmark = IMAGENET
         self.name = folder.name
         if len(told) > len(self.keys):
@@ -186,7 +185,7 @@ def read_devkit(path: Path, images: Sequence[str]) -> dict[str, str]:
             raise InputError(
                 f"{path}, line {line}: {given!r}, expected a number that {META} explains"
             )
-    places = [NUMBERED.fullmatch(Path(name).stem) for name in images]
+    places = [VALIDATION.fullmatch(Path(name).stem) for name in images]
     if all(places):
         there = {int(place[1]): name for place, name in zip(places, images, strict=True) if place}
         return {

@@ -79,6 +79,11 @@ def min_max(relevance: np.ndarray) -> np.ndarray:
     return (values - low) / (high - low) if high > low else np.zeros_like(values)
 
 
+def is_flat(relevance: np.ndarray) -> bool:
+    """No differences, so nothing is more relevant than anything else."""
+    return bool(relevance.min() == relevance.max())
+
+
 def above_mean(relevance: np.ndarray) -> np.ndarray:
     """The foreground by the paper's rule: what lies above the map's own mean."""
     values = np.asarray(relevance, float)
@@ -103,7 +108,8 @@ def average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
         return 0.0
     order = np.argsort(-scores, kind="stable")
     hits = np.cumsum(truth[order])
-    last_of_tie = np.r_[np.diff(scores[order]) != 0, True]
+    ranked = scores[order]
+    last_of_tie = np.r_[ranked[1:] != ranked[:-1], True]
     found, seen = hits[last_of_tie], np.flatnonzero(last_of_tie) + 1
     return float((np.diff(found, prepend=0) * found / seen).sum() / hits[-1])
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from whyformer.errors import InputError
-from whyformer.evaluation.metrics import area_under_curve, removal_ranks
+from whyformer.evaluation.metrics import area_under_curve, is_flat, removal_ranks
 from whyformer.evaluation.pictures import Answers, ImageTask, Picture, logits_of
 from whyformer.evaluation.samples import ImageSample
 from whyformer.evaluation.task import Measure, Record
@@ -23,7 +23,9 @@ SHARES = tuple(step / 10 for step in range(1, 10))
 DIRECTIONS = ("positive", "negative")
 CLASSES = ("predicted", "target")
 AUC = "accuracy while pixels are removed: area under the curve, 0 to 90 %"
-DELETION = "the explained class's probability: area under the curve, 0 to 100 %"
+DELETION = (
+    "the explained class's probability on a black canvas, in steps of 10 %: area under the curve"
+)
 
 
 class Perturbation(ImageTask):
@@ -58,7 +60,7 @@ class Perturbation(ImageTask):
                 del asked["target"]
             maps = answers.maps(method, list(asked.values()), picture.size)
             after = {target: perturb(why, pixels, heat) for target, heat in maps.items()}
-            record: Record = {}
+            record: Record = {"flat": any(is_flat(heat) for heat in maps.values())}
             for which, target in asked.items():
                 for direction, logits in after[target].items():
                     shares = [whole[target], *logits.softmax(-1)[:, target], black[target]]

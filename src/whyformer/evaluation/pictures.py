@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.engine.trace import as_logits
-from whyformer.evaluation.cache import Cache, code_of
+from whyformer.evaluation.cache import Cache
+from whyformer.evaluation.code import code_of
 from whyformer.evaluation.samples import ImageSample
 from whyformer.evaluation.task import Record, Task
 from whyformer.methods import get_method
@@ -39,7 +40,9 @@ class Answers:
 
     def __init__(self, why: ImagePipeline, pixels: Tensor, preset: str, cache: Cache) -> None:
         self._why, self._pixels, self._preset, self._cache = why, pixels, preset, cache
-        self._given = pixels.numpy().tobytes() if cache.folder else b""
+        self._given = b""
+        if cache.folder is not None:
+            self._given = str(tuple(pixels.shape)).encode() + pixels.numpy().tobytes()
 
     @cached_property
     def _recorded(self) -> Recorded:
@@ -58,7 +61,10 @@ class Answers:
     def maps(
         self, method: str, targets: Sequence[int], size: tuple[int, int]
     ) -> dict[int, np.ndarray]:
-        """A map for each target; a class-agnostic method makes one for all of them."""
+        """A map for each target; a class-agnostic method makes one for all of them.
+
+        Methods that reach the pixels are taken there, others are upsampled from the patches.
+        """
         chosen = get_method(method)
         wanted = list(dict.fromkeys(targets))
         asked: list[int | None] = [*wanted] if chosen.class_specific else [None]
@@ -76,7 +82,9 @@ class Answers:
     def _ask(self, method: str, target: int | None) -> np.ndarray:
         quiet = {"progress": False} if "progress" in get_method(method).options else {}
         answer = self._recorded.explain(target, method, self._preset, matrix=False, **quiet)
-        return answer.tokens.to_map(answer.relevance)[0].float().cpu().numpy()
+        pixels = answer.input_relevance
+        found = answer.tokens.to_map(answer.relevance) if pixels is None else pixels
+        return found[0].float().cpu().numpy()
 
 
 class ImageTask(Task):

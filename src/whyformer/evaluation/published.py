@@ -65,10 +65,12 @@ def published(
 
 
 def is_vit_base(model: Any) -> bool:
-    """A ViT-B/16 for ImageNet-1k, by the shapes of its weights: Hugging Face's, timm's or another.
+    """A ViT-B/16 for ImageNet-1k at 224 pixels, by the shapes of its weights.
 
-    Its patch embedding is a convolution to 768 channels by 16 x 16, its head has 1000 classes.
+    Its patch embedding is a convolution to 768 channels by 16 x 16, its head has 1000 classes, and
+    it has places for 196 patches and a class token.
     """
     shapes = [tuple(parameter.shape) for parameter in model.parameters()]
     wide = sum(shape == (3072, 768) for shape in shapes)
-    return (768, 3, 16, 16) in shapes and (1000, 768) in shapes and wide == 12
+    needed = {(768, 3, 16, 16), (1000, 768), (1, 197, 768)}
+    return needed <= set(shapes) and wide == 12

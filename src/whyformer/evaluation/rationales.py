@@ -60,7 +60,7 @@ class Rationales(Task):
                     "docid": document.docid or document.key,
                     "best": best,
                     "f1": [token_score(best[:count], document.evidence).f1 for count in COUNTS],
-                    "auprc": average_precision(truth, scores),
+                    "precision": average_precision(truth, scores),
                 },
             )
 
@@ -75,7 +75,12 @@ class Rationales(Task):
             Measure(("token_f1", str(count)), partial(_f1, i), table=title, column=str(count))
             for i, count in enumerate(COUNTS)
         ]
-        precision = Measure(("auprc",), lambda r: [r["auprc"]], table=title, column="auprc")
+        precision = Measure(
+            ("average_precision",),
+            lambda r: [r["precision"]],
+            table="average precision of all words' scores; words that were not read come last",
+            column="average_precision",
+        )
         return [*found, precision]
 
 

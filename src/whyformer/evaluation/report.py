@@ -2,9 +2,10 @@
 
 `results.json` has, under each benchmark's name, every method's figures in percent, as the paper
 prints them. The same tree under ``intervals`` has their 95 % bootstrap intervals, and ``tests`` the
-paired comparisons of each column's best with the others. ``model``, ``weights``, ``data``,
-``preset``, ``methods``, ``versions`` and ``counts`` say what was measured; where several benchmarks
-are reported together these stand under ``runs``, by benchmark.
+paired comparisons of each column's best with the others; ``published`` has the paper's figures
+where model and data are the paper's. ``model``, ``weights``, ``data``, ``preset``, ``methods``,
+``versions`` and ``counts`` say what was measured; where several benchmarks are reported together
+these stand under ``runs``, by benchmark.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ def to_tree(results: Sequence[Result]) -> Tree:
     """What `results.json` holds."""
     tree: Tree = {result.benchmark: figures(result, value) for result in results}
     tree["intervals"] = {result.benchmark: figures(result, interval) for result in results}
+    if any(result.published for result in results):
+        tree["published"] = {result.benchmark: known(result) for result in results}
     tree["tests"] = {result.benchmark: tests(result) for result in results}
     if len(results) == 1:
         tree |= facts(results[0])
@@ -61,6 +64,14 @@ def figures(result: Result, leaf: Callable[[Estimate], Any]) -> Tree:
         for name in measure.path[:-1]:
             branch = branch.setdefault(name, {})
         branch[measure.path[-1]] = leaf(estimate)
+    return tree
+
+
+def known(result: Result) -> Tree:
+    """The paper's figures, by method and by the measure's path."""
+    tree: Tree = {}
+    for (method, measure), figure in result.published.items():
+        tree.setdefault(method, {})["/".join(measure.path)] = figure
     return tree
 
 
@@ -87,7 +98,9 @@ def tests(result: Result) -> list[Tree]:
 
 
 def facts(result: Result) -> Tree:
-    counts = {"samples": result.samples, "failed": len(result.failures)}
+    counts: Tree = {"samples": result.samples, "failed": len(result.failures)}
+    if result.flat:
+        counts["flat_maps"] = result.flat
     return {**result.facts, "methods": result.methods, "counts": counts}
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
 from whyformer.errors import InputError
-from whyformer.evaluation.cache import code_of
-from whyformer.evaluation.estimates import Bootstrap, Difference, Estimate, holm
+from whyformer.evaluation.code import code_of
+from whyformer.evaluation.estimates import Difference, Estimate, Resampled, holm
 from whyformer.evaluation.task import Measure, Record
 
 #: p-values below this count as a difference
 LEVEL = 0.05
 
+Places = dict[tuple[str, Measure], slice]
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """The best method of a column against another; ``p`` is corrected for all others of it."""
+    """The best method of a column against another; ``p`` is corrected for all pairs of it."""
 
     measure: Measure
     best: str
@@ -36,7 +39,8 @@ class Result:
     """A benchmark's figures by method and measure, and the tests between the methods.
 
     ``facts`` say what was measured on what; ``failures`` are the samples that could not be, with
-    the reason; ``published`` are the paper's figures where model and data are the paper's.
+    the reason; ``flat`` counts each method's maps without any differences, whose order is that of
+    reading; ``published`` are the paper's figures where model and data are the paper's.
     """
 
     benchmark: str
@@ -46,6 +50,7 @@ class Result:
     comparisons: list[Comparison]
     samples: int
     failures: dict[str, str]
+    flat: dict[str, int]
     facts: Record = field(default_factory=dict)
     published: dict[tuple[str, Measure], float] = field(default_factory=dict)
 
@@ -72,9 +77,44 @@ class Result:
         if self.failures:
             key, reason = next(iter(self.failures.items()))
             said += f"; {len(self.failures)} could not be measured (the first, {key}: {reason})"
+        if self.flat:
+            counted = ", ".join(f"{method} {count}" for method, count in self.flat.items())
+            said += f"; maps without any differences: {counted}"
         if "notes" in self.facts:
             said += f"; {self.facts['notes']}"
         return said
+
+
+class Numbers:
+    """One method's numbers of all samples, filled in record by record."""
+
+    def __init__(self, measures: Sequence[Measure], keys: Sequence[str]) -> None:
+        self._measures, self._keys = measures, keys
+        self.places: dict[Measure, slice] = {}
+        self.values = np.empty((len(keys), 0))
+        self.flat = np.zeros(len(keys), bool)
+
+    def add(self, row: int, record: Record) -> None:
+        found = [measure.numbers(record) for measure in self._measures]
+        if not self.places:
+            self._lay_out(found)
+        parts = [part for part in found if part is not None]
+        self.values[row] = np.concatenate(parts)
+        self.flat[row] = record.get("flat", False)
+
+    def _lay_out(self, found: Sequence[Sequence[float] | None]) -> None:
+        width = 0
+        for measure, part in zip(self._measures, found, strict=True):
+            if part is not None:
+                self.places[measure] = slice(width, width + len(part))
+                width += len(part)
+        self.values = np.full((len(self._keys), width), np.nan)
+
+    @property
+    def measured(self) -> np.ndarray:
+        if not self.places:
+            return np.zeros(len(self._keys), bool)
+        return np.asarray(~np.isnan(self.values).any(1))
 
 
 def make_result(
@@ -86,81 +126,85 @@ def make_result(
     facts: Record,
 ) -> Result:
     """Figures over the samples that every method was measured on: all on the same footing."""
-    numbers, reasons = read_numbers(measures, methods, records)
-    whole = [key for key in keys if all(key in numbers[method] for method in methods)]
-    measured = set(whole)
-    failures = {key: reasons.get(key, "not measured") for key in keys if key not in measured}
-    if not whole:
+    numbers = {method: Numbers(measures, keys) for method in methods}
+    reasons = read_records(numbers, keys, records)
+    whole = np.all([numbers[method].measured for method in methods], axis=0)
+    failures = {
+        key: explain_failure(reasons.get(key, {}), methods)
+        for key, good in zip(keys, whole, strict=True)
+        if not good
+    }
+    if not whole.any():
         raise InputError(f"no sample could be measured; the first: {next(iter(failures.values()))}")
-
-    places: dict[tuple[str, Measure], slice] = {}
-    columns: list[np.ndarray] = []
+    places: Places = {}
     width = 0
     for method in methods:
-        for i, measure in enumerate(measures):
-            if numbers[method][whole[0]][i] is not None:
-                column = np.array([numbers[method][key][i] for key in whole], float)
-                places[method, measure] = slice(width, width + column.shape[1])
-                width += column.shape[1]
-                columns.append(column)
-    bootstrap = Bootstrap(np.concatenate(columns, axis=1))
+        for measure, place in numbers[method].places.items():
+            places[method, measure] = slice(width + place.start, width + place.stop)
+        width += numbers[method].values.shape[1]
+    resampled = Resampled(np.concatenate([numbers[m].values[whole] for m in methods], axis=1))
+    flat = {method: int(numbers[method].flat[whole].sum()) for method in methods}
     result = Result(
         benchmark,
         list(methods),
         measures,
-        {
-            (method, measure): bootstrap.estimate(place, measure.figure)
-            for (method, measure), place in places.items()
-        },
+        {key: resampled.estimate(place, key[1].figure) for key, place in places.items()},
         [],
-        len(whole),
+        int(whole.sum()),
         failures,
+        {method: count for method, count in flat.items() if count},
         facts,
     )
     for measure in measures:
-        if measure.table is not None:
-            result.comparisons.extend(compare(result, measure, bootstrap, places))
+        if measure.table is not None and result.having(measure):
+            result.comparisons.extend(compare(result, measure, resampled, places))
     return result
 
 
-def read_numbers(
-    measures: Sequence[Measure], methods: Sequence[str], records: Iterable[Record]
-) -> tuple[dict[str, dict[str, list[np.ndarray | None]]], dict[str, str]]:
-    """Each method's numbers by sample, a record at a time; and why samples failed."""
-    codes = {method: code_of(method) for method in methods}
-    numbers: dict[str, dict[str, list[np.ndarray | None]]] = {method: {} for method in methods}
-    reasons: dict[str, str] = {}
+def read_records(
+    numbers: dict[str, Numbers], keys: Sequence[str], records: Iterable[Record]
+) -> dict[str, dict[str, str]]:
+    """Fill in what was measured by today's code; returns why samples failed, by method."""
+    codes = {method: code_of(method) for method in numbers}
+    rows = {key: i for i, key in enumerate(keys)}
+    reasons: dict[str, dict[str, str]] = {}
     for record in records:
-        method = record["method"]
-        if codes.get(method) != record["code"]:
+        key, method = record["key"], record["method"]
+        if codes.get(method) != record["code"] or key not in rows:
             continue
         if "error" in record:
-            reasons[record["key"]] = record["error"]
-            continue
-        found = [measure.numbers(record) for measure in measures]
-        numbers[method][record["key"]] = [
-            None if values is None else np.array(values, float) for values in found
-        ]
-    return numbers, reasons
+            reasons.setdefault(key, {})[method] = record["error"]
+        else:
+            numbers[method].add(rows[key], record)
+    return reasons
+
+
+def explain_failure(reasons: dict[str, str], methods: Sequence[str]) -> str:
+    """The sample's own reason, or the first method's that failed on it."""
+    if not reasons:
+        return "not measured"
+    method, reason = next(iter(reasons.items()))
+    alike = len(reasons) == len(methods) and len(set(reasons.values())) == 1
+    return reason if alike else f"{method}: {reason}"
 
 
 def compare(
-    result: Result,
-    measure: Measure,
-    bootstrap: Bootstrap,
-    places: dict[tuple[str, Measure], slice],
+    result: Result, measure: Measure, resampled: Resampled, places: Places
 ) -> list[Comparison]:
-    """The best against every other, on the same samples."""
-    if not result.having(measure):
-        return []
+    """The best against every other, on the same samples; p-values of all pairs are corrected."""
+    pairs = list(combinations(result.having(measure), 2))
+    found = [
+        resampled.difference(places[one, measure], places[other, measure], measure.figure)
+        for one, other in pairs
+    ]
+    corrected = dict(zip(pairs, holm([difference.p for difference in found]), strict=True))
     best = result.best(measure)
-    others = [method for method in result.having(measure) if method != best]
-    differences = [
-        bootstrap.difference(places[best, measure], places[other, measure], measure.figure)
-        for other in others
-    ]
-    corrected = holm([difference.p for difference in differences])
-    return [
-        Comparison(measure, best, other, difference, p)
-        for other, difference, p in zip(others, differences, corrected, strict=True)
-    ]
+    comparisons = []
+    for other in result.having(measure):
+        if other != best:
+            difference = resampled.difference(
+                places[best, measure], places[other, measure], measure.figure
+            )
+            p = corrected.get((best, other), corrected.get((other, best), 1.0))
+            comparisons.append(Comparison(measure, best, other, difference, p))
+    return comparisons

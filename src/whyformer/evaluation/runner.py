@@ -24,7 +24,8 @@ from tqdm.auto import tqdm
 
 from whyformer import __version__
 from whyformer.errors import InputError, NumericalError, OutputError, TargetError
-from whyformer.evaluation.cache import Cache, code_of
+from whyformer.evaluation.cache import Cache
+from whyformer.evaluation.code import code_of
 from whyformer.evaluation.samples import Samples
 from whyformer.evaluation.task import Record, Task
 from whyformer.files import check_same, what_is, write_whole
@@ -54,6 +55,7 @@ def run(
     methods: Sequence[str],
     folder: Path,
     *,
+    place: str = "",
     cache: Path | None = None,
     progress: bool = True,
 ) -> Record:
@@ -68,12 +70,16 @@ def run(
         "whyformer": __version__,
         "model": why.name,
         "weights": fingerprint(why.model),
+        **why.reads,
+        "preparation": why.preparation,
         "data": samples.name,
+        "place": place,
         "fingerprint": samples.fingerprint,
     }
     if rank == 0:
         claim(folder, settings)
     wait()
+    claim(folder, settings)
     done = {
         (record["key"], record["method"], record["code"])
         for record in read_records(folder)
@@ -86,7 +92,7 @@ def run(
         missing = [m for m in methods if (samples.keys[i], m, codes[m]) not in done]
         if missing:
             pending.append((i, missing))
-    kept = Cache(cache, f"{settings['weights']}")
+    kept = Cache(cache, f"{settings['weights']} {settings['preparation']}")
     wait()
     label = task.name + (f" 1/{size}" if size > 1 else "")
     with (

@@ -32,6 +32,8 @@ IMAGENET = "imagenet"
 #: the value of pixels that PASCAL VOC's masks leave undecided
 VOID = 255
 WNID = re.compile(r"n\d{8}")
+#: how ImageNet's validation images are called
+VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})")
 
 Sample = TypeVar("Sample")
 
@@ -106,7 +108,7 @@ class ClassFolders(Samples[ImageSample]):
         names = sorted({path.parent.name for path in found})
         self._classes = dict(zip(names, class_indices(names, labels), strict=True))
         self.stamp = digest(json.dumps(self._classes))
-        if names and all(WNID.fullmatch(name) for name in names):
+        if self.keys and all(VALIDATION.search(key) for key in self.keys):
             self.benchmark = IMAGENET
 
     def __getitem__(self, index: int) -> ImageSample:
@@ -324,13 +326,21 @@ def optional(module: str, what: str) -> Any:
 
 
 def class_indices(names: Sequence[str], labels: Sequence[str] | None) -> list[int]:
-    """The classes that names stand for: ImageNet's numbers, indices, or the model's labels."""
+    """The classes that names stand for: the model's labels, ImageNet's numbers, or indices."""
+    known = {label.casefold(): i for i, label in enumerate(labels or [])}
+    if all(name.casefold() in known for name in names):
+        return [known[name.casefold()] for name in names]
     if all(WNID.fullmatch(name) for name in names):
-        numbers = {wnid: i for i, wnid in enumerate(imagenet_numbers())}
-        return [_known(name, numbers) for name in names]
+        numbers = imagenet_numbers()
+        if labels is not None and len(labels) != len(numbers):
+            raise InputError(
+                f"{names[0]} is a number of ImageNet's {len(numbers)} classes, and the model has "
+                f"{len(labels)} classes; expected its labels or indices"
+            )
+        known = {wnid: i for i, wnid in enumerate(numbers)}
+        return [_known(name, known) for name in names]
     if all(name.isdecimal() for name in names):
         return [int(name) for name in names]
-    known = {label.casefold(): i for i, label in enumerate(labels or [])}
     return [_known(name.casefold(), known) for name in names]
 
 

@@ -9,7 +9,13 @@ import numpy as np
 from PIL import Image
 
 from whyformer.errors import InputError
-from whyformer.evaluation.metrics import above_mean, mean_iou, overlap, segmentation_precision
+from whyformer.evaluation.metrics import (
+    above_mean,
+    is_flat,
+    mean_iou,
+    overlap,
+    segmentation_precision,
+)
 from whyformer.evaluation.pictures import Answers, ImageTask, Picture
 from whyformer.evaluation.samples import ImageSample
 from whyformer.evaluation.task import Measure, Record
@@ -43,6 +49,7 @@ class Segmentation(ImageTask):
                 {
                     **asdict(overlap(above_mean(heat), mask)),
                     "precision": segmentation_precision(heat, mask),
+                    "flat": is_flat(heat),
                 },
             )
 

@@ -12,9 +12,10 @@ from whyformer.evaluation.task import Measure
 
 LEGEND = (
     "± half the 95 % bootstrap interval; * the best of its column, ~ not told apart from the best "
-    "(paired bootstrap, Holm-corrected, p >= 0.05)"
+    "(paired permutation test, p >= 0.05, corrected for all pairs of the column)"
 )
-PUBLISHED = "in brackets: the paper's figure (ViT-B/16)"
+PUBLISHED = "in brackets: the paper's figures (ViT-B/16, all images of the data set)"
+FEW = "fewer than 20 samples: the intervals are too narrow"
 
 LATEX = str.maketrans({"±": r"$\pm$", **{sign: f"\\{sign}" for sign in "_&%#$"}})
 
@@ -122,8 +123,12 @@ def to_csv(results: Sequence[Result]) -> str:
 
 
 def legend(results: Sequence[Result]) -> str:
-    known = any(result.published for result in results)
-    return f"{LEGEND}; {PUBLISHED}" if known else LEGEND
+    parts = [LEGEND]
+    if any(result.published for result in results):
+        parts.append(PUBLISHED)
+    if any(result.samples < 20 for result in results):
+        parts.append(FEW)
+    return "; ".join(parts)
 
 
 def _latex_row(cells: Sequence[str]) -> str:

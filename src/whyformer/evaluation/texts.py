@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from whyformer.errors import InputError
-from whyformer.evaluation.cache import Cache, code_of
+from whyformer.evaluation.cache import Cache
+from whyformer.evaluation.code import code_of
 from whyformer.evaluation.documents import Document
 from whyformer.methods import get_method
 from whyformer.models.pipeline import Recorded

@@ -81,6 +81,15 @@ class ImagePipeline(Pipeline):
         resized = image.resize((width, height), Image.Resampling.BILINEAR)
         return torch.from_numpy(np.array(resized)).permute(2, 0, 1).unsqueeze(0) / 255
 
+    @property
+    def reads(self) -> dict[str, Any]:
+        return {"input_size": list(self.input_size)}
+
+    def _prepared_example(self) -> bytes:
+        noise = np.random.default_rng(0).integers(0, 256, (200, 300, 3), dtype=np.uint8)
+        prepared = (self._prepare([Image.fromarray(noise)]) * 1000).round().to(torch.int32)
+        return prepared.numpy().tobytes() + repr((list(self._mean), list(self._std))).encode()
+
     def normalise(self, picture: Tensor) -> Tensor:
         return (picture - self._column(self._mean)) / self._column(self._std)
 

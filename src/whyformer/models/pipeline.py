@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
     from whyformer.explanation import Explanation
     from whyformer.targets import Target
+
+#: parts of a configuration that say nothing about what the model computes
+PASSING = ("transformers_version", "dtype", "torch_dtype")
 
 
 class Pipeline(ABC):
@@ -38,6 +43,32 @@ class Pipeline(ABC):
     def labels(self) -> list[str] | None:
         """The classes' names by index."""
         return self.explainer.labels
+
+    @property
+    @abstractmethod
+    def reads(self) -> dict[str, Any]:
+        """How much the model reads at once, by name: what results should say beside their data."""
+
+    @property
+    def preparation(self) -> str:
+        """The same for the same configuration, labels and preprocessing; weights apart."""
+        config: Any = getattr(self.model, "config", None)
+        stated = config.to_dict() if hasattr(config, "to_dict") else {}
+        lasting = {k: v for k, v in stated.items() if k[0] != "_" and k not in PASSING}
+        parts = [
+            json.dumps(lasting, sort_keys=True, default=str),
+            repr(self.model),
+            repr(self.labels),
+            self.explainer.problem,
+            repr(self.reads),
+        ]
+        digest = hashlib.sha256("\n".join(parts).encode())
+        digest.update(self._prepared_example())
+        return digest.hexdigest()[:16]
+
+    @abstractmethod
+    def _prepared_example(self) -> bytes:
+        """What the preprocessing makes of a fixed input, or all its settings."""
 
     @abstractmethod
     def record(self, inputs: Any, *, progress: bool = False) -> Recorded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -67,6 +68,16 @@ class TextPipeline(Pipeline):
                 f"model's {self.longest}; texts that need windows are explained one at a time"
             )
         return RecordedWindows(self, self._windows(texts[0]), progress)
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        return {"longest": self.longest}
+
+    def _prepared_example(self) -> bytes:
+        settings = json.loads(self.tokenizer.backend_tokenizer.to_str())
+        for passing in ("truncation", "padding"):
+            settings.pop(passing, None)
+        return json.dumps(settings, sort_keys=True).encode()
 
     def reading(self, longest: int) -> TextPipeline:
         """The same model, read fewer pieces at once than it could take."""

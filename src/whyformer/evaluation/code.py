@@ -1,0 +1,67 @@
+"""Which code a method's results come from, so that those of older code are not mixed in."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import whyformer
+from whyformer.methods import get_method
+
+PLAIN = (int, float, str, bool, bytes, type(None))
+
+
+def code_of(method: str) -> str:
+    """The same for the same code: of the engine, and of the method's module or function."""
+    function = get_method(method).function
+    own = of_function(function)
+    if getattr(function, "__module__", "").startswith("whyformer.methods."):
+        own = "".join(of_module(module) for module in built_from(sys.modules[function.__module__]))
+    return hashlib.sha256(f"{of_engine()} {own}".encode()).hexdigest()[:8]
+
+
+def of_function(function: Callable[..., Any]) -> str:
+    """The source of a function of one's own, and the plain values that it was made with."""
+    if isinstance(function, functools.partial):
+        given = _plain(function.args) + _plain(tuple(sorted(function.keywords.items())))
+        return of_function(function.func) + given
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        kind = function if inspect.isroutine(function) else type(function)
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return source + _plain(tuple(sorted(inspect.getclosurevars(function).nonlocals.items())))
+
+
+def built_from(module: ModuleType) -> list[ModuleType]:
+    """A built-in method's module, and the methods' modules that it takes something from."""
+    names = {getattr(value, "__module__", None) for value in vars(module).values()}
+    near = {name for name in names if name and name.startswith("whyformer.methods.")}
+    return [sys.modules[name] for name in sorted({*near, module.__name__})]
+
+
+@functools.cache
+def of_engine() -> str:
+    package = Path(whyformer.__file__).parent
+    paths = [*sorted((package / "engine").glob("*.py")), package / "tokens.py"]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
+
+@functools.cache
+def of_module(module: ModuleType) -> str:
+    return Path(str(module.__file__)).read_text(encoding="utf-8")
+
+
+def _plain(value: Any) -> str:
+    """What stays the same from call to call and from process to process, of a value."""
+    if isinstance(value, PLAIN):
+        return repr(value)
+    if isinstance(value, tuple):
+        return "(" + ",".join(_plain(part) for part in value) + ")"
+    return type(value).__qualname__
