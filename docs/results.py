@@ -1,7 +1,7 @@
 """Put measured tables and plots into docs/results.md: `make results RUNS=runs`.
 
 The page's text is written by hand. Between `<!-- tables: NAME -->` and `<!-- end -->` stand the
-tables of the run in RUNS/NAME, and `results/NAME-PLOT.svg` are its plots; the page's own commands
+tables of the run in RUNS/NAME, and `results/NAME.PLOT.svg` are its plots; the page's own commands
 make the runs.
 """
 
