@@ -10,12 +10,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-
-from transformers.utils import logging
 
 from whyformer.errors import ModelError
 from whyformer.evaluation.runner import wait
@@ -32,6 +28,7 @@ from whyformer.finetuning.folder import (
 from whyformer.finetuning.loop import measure, prepare, train, training_arguments
 from whyformer.finetuning.settings import CHECKPOINTS, Finetuned, Settings, check_settings
 from whyformer.finetuning.texts import read_data
+from whyformer.models.hugging_face import quiet_transformers
 
 __all__ = ["Finetuned", "finetune"]
 
@@ -103,16 +100,3 @@ def finetune(
 def require_accelerate() -> None:
     if importlib.util.find_spec("accelerate") is None:
         raise ModelError("fine-tuning needs accelerate: pip install 'whyformer[evaluation]'")
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()

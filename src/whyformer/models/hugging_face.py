@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,31 +119,24 @@ def check_weights(folder: Path, name: str, allow_pickle: bool) -> None:
 def load_model(folder: Path, name: str, kind: str, allow_pickle: bool) -> nn.Module:
     """The classifier in float32 and evaluation mode, with every weight from the file."""
     from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification
-    from transformers.utils import logging
 
     family = (
         AutoModelForImageClassification if kind == "image" else AutoModelForSequenceClassification
     )
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     try:
-        model, report = family.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=None if allow_pickle else True,
-            weights_only=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-        )
+        with quiet_transformers():
+            model, report = family.from_pretrained(
+                folder,
+                dtype=torch.float32,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=None if allow_pickle else True,
+                weights_only=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+            )
     except Exception as error:
         raise ModelError(f"{name} cannot be loaded: {first_line(error)}") from error
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()
     for misfit, *_ in sorted(report["mismatched_keys"]):
         raise ModelError(f"{name}: {misfit} has another shape than config.json says")
     missing = sorted(report["missing_keys"])
@@ -152,6 +147,22 @@ def load_model(folder: Path, name: str, kind: str, allow_pickle: bool) -> nn.Mod
             + ": they would be random; give a model that was trained as a classifier"
         )
     return model.eval()
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """What transformers says while it loads or trains is said by us, or is no news."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def image_pipeline(folder: Path, name: str, explainer: Explainer) -> ImagePipeline:
