@@ -21,7 +21,7 @@ from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.documents import Document
 from whyformer.evaluation.metrics import top
 from whyformer.evaluation.task import Measure, Record, Task
-from whyformer.evaluation.texts import Passage, WordAnswers, read_passage
+from whyformer.evaluation.texts import WordAnswers, read_passage
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
 
@@ -45,22 +45,19 @@ class Erasure(Task):
     name = "erasure"
     kind = "text"
 
-    def prepare(self, why: Pipeline, sample: Document) -> Passage:
+    def measure(
+        self, why: Pipeline, prepared: Document, methods: Sequence[str], cache: Cache
+    ) -> Iterator[tuple[str, Record]]:
         assert isinstance(why, TextPipeline)
         if self.cut == "windows":
             raise InputError("erasure reads the head or the tail of a long document, not windows")
         if self.removal == "mask" and why.tokenizer.mask_token is None:
             raise InputError(f"the tokenizer of {why.name} has no mask; delete words instead")
-        return read_passage(why, sample, self.cut)
-
-    def measure(
-        self, why: Pipeline, prepared: Passage, methods: Sequence[str], cache: Cache
-    ) -> Iterator[tuple[str, Record]]:
-        assert isinstance(why, TextPipeline)
-        answers = WordAnswers(why, prepared, self.preset, cache)
+        passage = read_passage(why, prepared, self.cut)
+        answers = WordAnswers(why, passage, self.preset, cache)
         predicted = int(answers.logits.argmax())
         whole = float(torch.from_numpy(answers.logits).softmax(-1)[predicted])
-        tokens = prepared.tokens
+        tokens = passage.tokens
         counts = [ceil(len(tokens) * share) for share in SHARES]
         steps = range(1, min(STEPS, len(tokens)) + 1)
         for method in methods:

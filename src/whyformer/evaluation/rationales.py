@@ -14,7 +14,7 @@ from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.documents import Document
 from whyformer.evaluation.metrics import average_precision, token_score, top
 from whyformer.evaluation.task import Measure, Record, Task
-from whyformer.evaluation.texts import Passage, WordAnswers, read_passage
+from whyformer.evaluation.texts import WordAnswers, read_passage
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
 
@@ -35,23 +35,20 @@ class Rationales(Task):
     name = "rationales"
     kind = "text"
 
-    def prepare(self, why: Pipeline, sample: Document) -> Passage:
-        assert isinstance(why, TextPipeline)
-        if not sample.evidence:
-            raise InputError("the sample has no evidence, which rationales need")
-        return read_passage(why, sample, self.cut)
-
     def measure(
-        self, why: Pipeline, prepared: Passage, methods: Sequence[str], cache: Cache
+        self, why: Pipeline, prepared: Document, methods: Sequence[str], cache: Cache
     ) -> Iterator[tuple[str, Record]]:
         assert isinstance(why, TextPipeline)
-        answers = WordAnswers(why, prepared, self.preset, cache)
-        document = prepared.document
+        document = prepared
+        if not document.evidence:
+            raise InputError("the sample has no evidence, which rationales need")
+        passage = read_passage(why, document, self.cut)
+        answers = WordAnswers(why, passage, self.preset, cache)
         truth = np.zeros(len(document.tokens), bool)
         truth[sorted(document.evidence)] = True
         for method in methods:
             scores = np.full(len(document.tokens), -np.inf)
-            part = slice(prepared.first, prepared.first + len(prepared.tokens))
+            part = slice(passage.first, passage.first + len(passage.tokens))
             scores[part] = answers.scores(method, document.label, **self._options(method))
             best = top(scores, min(max(COUNTS), int(np.isfinite(scores).sum())))
             yield (

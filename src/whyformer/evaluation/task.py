@@ -48,7 +48,10 @@ class Task(ABC):
     kind: ClassVar[str]
 
     def prepare(self, why: Pipeline, sample: Any) -> Any:
-        """What can be done to a sample while the model works on the one before."""
+        """What can be done to a sample while the model works on the one before.
+
+        By another thread: tokenizers, which change while they work, are not to be used here.
+        """
         return sample
 
     @abstractmethod
