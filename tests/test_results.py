@@ -190,7 +190,7 @@ class TestResults:
 
 class TestTables:
     def test_text(self, found: Result) -> None:
-        lines = to_text(found).splitlines()
+        lines = str(found).splitlines()
         assert lines[0].startswith("made_up: a <b>model</b> on some & more, 50 samples")
         row = {line.split()[0]: line for line in lines if line}
         assert row["gradcam"].rstrip().endswith("*")

@@ -67,6 +67,12 @@ class Result:
         worse = {c.other for c in self.comparisons if c.measure is measure and c.tells_apart}
         return [method for method in self.having(measure) if method not in worse]
 
+    def __str__(self) -> str:
+        """The summary and the tables, as the command line prints them."""
+        from whyformer.evaluation.tables import to_text
+
+        return to_text(self)
+
     @property
     def summary(self) -> str:
         """What was measured, in one sentence."""
