@@ -33,7 +33,7 @@ def to_blocks(question: BlockQuestion, reading: Reading, check: Check) -> dict[s
     for name, of_heads in maps.items():
         matrix = of_heads.mean(0) if question.head is None else of_heads[question.head]
         scores, rows = shown(explanation, matrix)
-        views.append(View(name, None if name == "attention" else asked, scores, rows))
+        views.append(View(name, asked, scores, rows))
     sheet = make_sheet(explanation, title=reading.title, model=recorded.pipeline.name)
     document = detailed(replace(sheet, views=views), reading)
     return {**document, "input": reading.key, "blocks": blocks, "heads": heads}
