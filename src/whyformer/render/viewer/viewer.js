@@ -476,7 +476,8 @@
 
     /** The views to show; all methods' stand class by class, those of every class last. */
     function chooseViews() {
-      const targets = state.together ? asked.map((c) => c.index) : [state.target];
+      const together = state.together && asked.length > 0;
+      const targets = together ? asked.map((c) => c.index) : [state.target];
       const names = state.all ? methods : [state.method];
       const found = names.flatMap((name) => targets.map((target) => find(name, target)));
       const shown = [...new Set(found.filter((view) => view))];
