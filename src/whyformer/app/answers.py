@@ -8,7 +8,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-from whyformer.app.incoming import Input
+from whyformer.app.incoming import Input, check_image
 from whyformer.app.questions import FileQuestion, Question, ViewQuestion
 from whyformer.app.refusals import RefusalError
 from whyformer.app.shelf import Reading, Shelf
@@ -33,6 +33,8 @@ def find_reading(shelf: Shelf, question: Question, given: Input) -> Reading:
             raise RefusalError(410, "this input is not kept any more; send it again")
         return reading
     why = shelf.model(question.model, given.kind)
+    if given.kind == "image":
+        check_image(given.content)
     return shelf.read(why, given.content, given.title)
 
 

@@ -95,16 +95,18 @@ def make_app(
     return Guard(app, host)
 
 
-def serve(models: Sequence[Pipeline], host: str, port: int, keep: int) -> None:
-    """Run until Ctrl-C."""
-    with listen(host, port) as listening:
-        address = f"[{host}]" if ":" in host else host
-        if not is_loopback(host):
-            print(OPEN, flush=True)
-        print(f"whyformer is at http://{address}:{listening.getsockname()[1]}/ (Ctrl-C ends it)")
-        app = make_app(models, host=host, keep=keep)
-        config = uvicorn.Config(app, log_level="warning", server_header=False)
-        uvicorn.Server(config).run(sockets=[listening])
+def serve(
+    models: Sequence[Pipeline], listening: socket.socket, host: str, keep: int = KEEP
+) -> None:
+    """Run until Ctrl-C, at a socket that listens already."""
+    address = f"[{host}]" if ":" in host else host
+    if not is_loopback(host):
+        print(OPEN, flush=True)
+    port = listening.getsockname()[1]
+    print(f"whyformer is at http://{address}:{port}/ (Ctrl-C ends it)", flush=True)
+    app = make_app(models, host=host, keep=keep)
+    config = uvicorn.Config(app, log_level="warning", server_header=False)
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -114,6 +116,7 @@ def listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error

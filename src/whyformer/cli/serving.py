@@ -48,10 +48,12 @@ def _count(text: str) -> int:
 
 def run(options: argparse.Namespace) -> None:
     try:
-        from whyformer.app.server import serve
+        from whyformer.app.server import listen, serve
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("whyformer"):
             raise
         raise ModelError(f"the page needs {error.name}: pip install 'whyformer[serve]'") from error
     names = options.model or list(DEFAULT_MODELS.values())
-    serve([load_named(name, options) for name in names], options.host, options.port, options.keep)
+    with listen(options.host, options.port) as listening:
+        models = [load_named(name, options) for name in names]
+        serve(models, listening, options.host, options.keep)
