@@ -112,7 +112,8 @@ def serve(
 def listen(host: str, port: int) -> socket.socket:
     """A socket at the address, or an error that says why not."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
+    # asyncio sends small answers at once only where the protocol is named
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
