@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,14 @@ def test_repeated_labels_are_spelled_as_numbers() -> None:
     question = RecipeQuestion(model="m", content="x.png", targets=[0, 1, 2])
     assert "--target=0 --target=b --target=2 " in recipe(question, ["a", "b", "a"]).command
     assert "--target=0 --target=1 " in recipe(question, None).command
+
+
+def test_a_missing_package_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "whyformer.app.server")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    code, _, errors = run("serve")
+    assert code == 2
+    assert "the page needs uvicorn: pip install 'whyformer[serve]'" in errors
 
 
 def test_one_model_alone(models: list[Any]) -> None:

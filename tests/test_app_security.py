@@ -74,6 +74,8 @@ def test_what_is_no_picture(client: Any) -> None:
 def test_texts_have_a_limit(client: Any) -> None:
     refused(client.post("/explain", json={"text": "x" * 2**20}), 413, "larger than 1 MB")
     refused(client.post("/explain", json={"text": "a b " * 30_000}), 413, "100000 characters")
+    huge = {"model": "demo-text", "content": "x" * 2**20}
+    refused(client.post("/recipe", json=huge), 413, "larger than 1 MB")
     refused(client.post("/explain", json={"text": " \n"}), 422, "empty")
     refused(client.post("/explain", content=b'{"text": "\\ud800"}', headers=JSON), 422, "JSON")
 
@@ -124,6 +126,8 @@ def test_wrong_types_and_damaged_forms(client: Any) -> None:
     refused(client.post("/explain", files={"picture": ("a", b"1")}), 422, "no file named image")
     refused(upload(client, picture("one digit"), text="a"), 422, "does not go with an image")
     refused(upload(client, picture("one digit"), detail="perhaps"), 422, "detail")
+    twice = {"preset": ["paper", "stable"]}
+    refused(upload(client, picture("one digit"), **twice), 422, "preset is given 2 times")
     refused(client.get("/explain"), 404, "nothing at this address")
 
 

@@ -190,7 +190,7 @@ class TestListing:
         script = (
             "import sys\nfrom whyformer.cli import main\n"
             f"try: main({command!r})\nexcept SystemExit: pass\n"
-            "heavy = {'torch', 'transformers', 'numpy', 'PIL', 'scipy'} & set(sys.modules)\n"
+            "heavy = {'torch', 'transformers', 'numpy', 'PIL', 'fastapi'} & set(sys.modules)\n"
             "print(sorted(heavy), file=sys.stderr)\n"
         )
         done = subprocess.run(

@@ -14,7 +14,7 @@ from whyformer import __version__
 from whyformer.app.answers import find_reading, to_document, to_file
 from whyformer.app.blocks import to_blocks
 from whyformer.app.examples import examples, picture
-from whyformer.app.incoming import read_question
+from whyformer.app.incoming import read_json, read_question
 from whyformer.app.listings import (
     Classes,
     ExampleEntry,
@@ -26,7 +26,15 @@ from whyformer.app.listings import (
     list_methods,
     list_models,
 )
-from whyformer.app.questions import BlockQuestion, FileQuestion, Name, Question, ViewQuestion, body
+from whyformer.app.questions import (
+    BlockQuestion,
+    FileQuestion,
+    Name,
+    Question,
+    ViewQuestion,
+    body,
+    json_body,
+)
 from whyformer.app.recipes import Recipe, RecipeQuestion, recipe
 from whyformer.app.refusals import RefusalError, json_response
 from whyformer.app.shelf import Reading, Shelf
@@ -53,6 +61,7 @@ REFUSED: dict[int | str, dict[str, Any]] = {
     422: {"model": Failure, "description": "A question that has no answer, and why"},
     503: {"model": Failure, "description": "All places are taken; see Retry-After"},
 }
+UNREAD: dict[int | str, dict[str, Any]] = {k: REFUSED[k] for k in (408, 413, 415, 422)}
 BAD: dict[int | str, dict[str, Any]] = {422: REFUSED[422]}
 
 
@@ -92,9 +101,10 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
         kind = KINDS[question.format]
         return Response(data, headers={"Content-Disposition": name}, media_type=kind)
 
-    @api.post("/recipe", responses=BAD)
-    async def make_recipe(question: RecipeQuestion) -> Recipe:
+    @api.post("/recipe", responses=UNREAD, openapi_extra=json_body(RecipeQuestion))
+    async def make_recipe(request: Request) -> Recipe:
         """The same question as Python code and as a command."""
+        question = await read_json(request, RecipeQuestion)
         get_preset(question.preset)
         return recipe(question, shelf.named(question.model).labels)
 

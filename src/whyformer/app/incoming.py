@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import io
 import warnings
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 from PIL import Image, UnidentifiedImageError
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
 from whyformer.app.examples import examples, picture
-from whyformer.app.questions import MOST_TEXT, WITHOUT_IMAGE, Question
+from whyformer.app.questions import LISTS, MOST_TEXT, WITHOUT_IMAGE, Question
 from whyformer.app.refusals import RefusalError
 from whyformer.app.worker import AbandonedError
 from whyformer.words import printable, shorten
@@ -30,6 +31,9 @@ PATIENCE = 30
 #: other formats that Pillow reads start programs or are rarely meant
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
 
+JSON, FORM = "application/json", "multipart/form-data"
+
+M = TypeVar("M", bound=BaseModel)
 Q = TypeVar("Q", bound=Question)
 
 
@@ -45,24 +49,44 @@ class Input:
 
 async def read_question(request: Request, kind: type[Q]) -> tuple[Q, Input]:
     """The question and what it is about, from JSON or from a form with an image."""
-    declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    async with arriving():
+        if declared_type(request) == FORM:
+            return await read_form(request, kind)
+        question = await read_body(request, kind)
+        return question, from_json(question)
+
+
+async def read_json(request: Request, kind: type[M]) -> M:
+    """A question that is JSON and nothing else."""
+    async with arriving():
+        return await read_body(request, kind)
+
+
+@asynccontextmanager
+async def arriving() -> AsyncIterator[None]:
+    """A body has so much time, and its client may leave before it is whole."""
     try:
         async with asyncio.timeout(PATIENCE):
-            if declared == "application/json":
-                data = b"".join([part async for part in limited(request, LARGEST_JSON)])
-                question = check(kind, data)
-                return question, from_json(question)
-            if declared == "multipart/form-data":
-                return await read_form(request, kind)
+            yield
     except TimeoutError as error:
         raise RefusalError(408, f"the request took more than {PATIENCE} seconds") from error
     except ClientDisconnect as error:
         raise AbandonedError from error
-    raise RefusalError(
-        415,
-        f"the body is {shorten(declared) or 'of no declared type'}; send application/json, or "
-        "multipart/form-data with an image",
-    )
+
+
+async def read_body(request: Request, kind: type[M]) -> M:
+    declared = declared_type(request)
+    if declared != JSON:
+        raise RefusalError(
+            415,
+            f"the body is {shorten(declared) or 'of no declared type'}; send {JSON}, or {FORM} "
+            "where an image is explained",
+        )
+    return check(kind, b"".join([part async for part in limited(request, LARGEST_JSON)]))
+
+
+def declared_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def limited(request: Request, most: int) -> AsyncGenerator[bytes, None]:
@@ -77,7 +101,7 @@ async def limited(request: Request, most: int) -> AsyncGenerator[bytes, None]:
         yield part
 
 
-def check(kind: type[Q], given: bytes | dict[str, Any]) -> Q:
+def check(kind: type[M], given: bytes | dict[str, Any]) -> M:
     try:
         if isinstance(given, bytes):
             return kind.model_validate_json(given, strict=True)
@@ -140,8 +164,14 @@ async def read_form(request: Request, kind: type[Q]) -> tuple[Q, Input]:
             if name in WITHOUT_IMAGE:
                 raise RefusalError(422, f"{name} does not go with an image")
             values = form.getlist(name)
-            if name != "image":
-                fields[name] = values if name in ("targets", "methods") else values[-1]
+            if name in LISTS:
+                fields[name] = values
+            elif len(values) > 1:
+                raise RefusalError(
+                    422, f"{shorten(name)} is given {len(values)} times; give it once"
+                )
+            elif name != "image":
+                fields[name] = values[0]
         data = await image.read()
         title = title_of(image.filename)
     finally:

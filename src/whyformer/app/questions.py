@@ -15,6 +15,11 @@ MOST_METHODS = 32
 #: characters; a longer text takes the model minutes
 MOST_TEXT = 100_000
 
+#: what a form does not hold, because it holds an image
+WITHOUT_IMAGE = ("text", "pair", "example", "input")
+#: what a form may hold more than once
+LISTS = ("targets", "methods")
+
 Name = Annotated[str, Field(max_length=300)]
 Index = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
@@ -72,9 +77,17 @@ class BlockQuestion(Question):
     )
 
 
+def json_body(question: type[BaseModel]) -> dict[str, Any]:
+    """The OpenAPI description of a request in JSON."""
+    content = {"application/json": {"schema": question.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def body(question: type[Question]) -> dict[str, Any]:
     """The OpenAPI description of a request: JSON, or a form with an image."""
-    schema = question.model_json_schema()
+    described = json_body(question)
+    content = described["requestBody"]["content"]
+    schema = content["application/json"]["schema"]
     fields = {k: v for k, v in schema["properties"].items() if k not in WITHOUT_IMAGE}
     image = {"type": "string", "format": "binary", "description": "PNG, JPEG, WebP, GIF, ..."}
     form = {
@@ -83,12 +96,8 @@ def body(question: type[Question]) -> dict[str, Any]:
         "required": ["image"],
         "additionalProperties": False,
     }
-    content = {"application/json": {"schema": schema}, "multipart/form-data": {"schema": form}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-#: what a form does not hold, because it holds an image
-WITHOUT_IMAGE = ("text", "pair", "example", "input")
+    content["multipart/form-data"] = {"schema": form}
+    return described
 
 
 def _of_form(field: dict[str, Any]) -> dict[str, Any]:
