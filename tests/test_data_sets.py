@@ -16,9 +16,10 @@ from PIL import Image
 from scipy.io import savemat
 
 from whyformer.errors import InputError
+from whyformer.evaluation.classes import imagenet_numbers
 from whyformer.evaluation.documents import open_documents
 from whyformer.evaluation.hub_data import match_classes
-from whyformer.evaluation.samples import Some, imagenet_numbers, open_images
+from whyformer.evaluation.samples import Some, open_images
 
 SENTIMENT = ["negative", "positive"]
 NUMBERS = ("n01440764", "n01443537", "n15075141")

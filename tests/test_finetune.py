@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 import whyformer
 from command_line import Run
 from conftest import shared
-from test_texts import WORDS, save_bert
+from small_texts import WORDS, save_bert
 from tuning import FAST, record_of, sentences, write_eraser, write_tsv
 from whyformer import ModelError, OutputError
 from whyformer.finetuning import finetune

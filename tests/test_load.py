@@ -16,9 +16,10 @@ from torch import nn
 
 import whyformer
 from conftest import shared
+from small_texts import save_bert
 from whyformer import ModelError, TargetError, UnknownNameError, WhyformerError
 from whyformer.models.catalogue import EMBEDDED
-from zoo import TEXT, VISION
+from zoo import VISION
 
 PREPROCESSOR = {
     "image_processor_type": "ViTImageProcessor",
@@ -26,7 +27,6 @@ PREPROCESSOR = {
     "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
     "resample": 2, "rescale_factor": 1 / 255, "size": {"height": 32, "width": 32},
 }  # fmt: skip
-SENTENCES = ["a joyless film without wit", "what a warm and witty film", "the plot is thin"]
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
 
 
@@ -36,29 +36,6 @@ def save_vit(folder: Path, kind: str = "ViTForImageClassification", **config: An
     settings = transformers.ViTConfig(**{**VISION, **config})
     getattr(transformers, kind)(settings).save_pretrained(folder)
     write(folder / "preprocessor_config.json", PREPROCESSOR)
-    return folder
-
-
-def save_bert(folder: Path, kind: str = "BertForSequenceClassification", **config: Any) -> Path:
-    import transformers
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    words.normalizer = normalizers.BertNormalizer()
-    words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    words.train_from_iterator(
-        SENTENCES, trainers.WordPieceTrainer(vocab_size=64, special_tokens=special)
-    )
-    words.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    names = dict(zip("pad unk cls sep mask".split(), special, strict=True))
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        model_max_length=64,
-        **{f"{key}_token": token for key, token in names.items()},
-    ).save_pretrained(folder)
-    settings = transformers.BertConfig(**{**TEXT, **config})
-    getattr(transformers, kind)(settings).save_pretrained(folder)
     return folder
 
 

@@ -14,7 +14,8 @@ from conftest import shared
 from whyformer.demo.reviews import reviews, unmarked
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.documents import Eraser, Reviews, class_of
+from whyformer.evaluation.classes import class_of
+from whyformer.evaluation.documents import Eraser, Reviews
 from whyformer.evaluation.rationales import COUNTS
 from whyformer.evaluation.runner import read_records
 from whyformer.evaluation.texts import token_places, word_scores

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ from whyformer.evaluation.runner import AHEAD, Appender, read_ahead, read_record
 from whyformer.evaluation.samples import Scenes
 from whyformer.methods import registry
 from whyformer.methods.question import Answer, Question
+from whyformer.models.catalogue import EMBEDDED
 
 FEW = ("transformer_attribution", "rollout")
 SOURCE = str(Path(__file__).resolve().parents[1] / "src")
@@ -154,6 +156,14 @@ class TestMixing:
         assert figures(tmp_path)["longest"] == 12
         with pytest.raises(InputError, match="another longest"):
             evaluate("rationales", text, **given)
+
+    def test_where_a_model_lies_is_nobodys_business(self, tmp_path: Path) -> None:
+        shutil.copytree(EMBEDDED["demo-text"].path, tmp_path / "my-bert")
+        text = whyformer.load(tmp_path / "my-bert")
+        evaluate("rationales", text, methods=FEW, limit=1, out=tmp_path / "run", progress=False)
+        written = (tmp_path / "run" / "results.json").read_text()
+        assert figures(tmp_path / "run")["model"] == "my-bert"
+        assert str(tmp_path) not in written + (tmp_path / "run" / "report.html").read_text()
 
     def test_a_tokenizer_that_was_used_is_the_same(self) -> None:
         text = whyformer.load("demo-text")

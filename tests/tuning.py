@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from test_texts import save_bert
+from small_texts import save_bert
 
 FAST: dict[str, Any] = {"epochs": 4, "learning_rate": 3e-3, "progress": False, "device": "cpu"}
 

@@ -35,7 +35,7 @@ image data: a folder for each class (named by ImageNet's number, by index or by 
 flat validation folder with its ground truth file, a folder with index.jsonl (lines with "image",
 "mask" or "masks", "label"), gtsegs_ijcv.mat, or datasets:NAME. Text data: an ERASER directory, or
 datasets:NAME. A killed run goes on where it was when the same command is started again; methods
-can be added to a finished run.
+can be added to a finished run. On several machines --out is a folder that all of them share.
 """
 BENCHMARKS = ("perturbation", "segmentation", "rationales", "pointing", "erasure")
 KINDS = {name: "text" if name in ("rationales", "erasure") else "image" for name in BENCHMARKS}

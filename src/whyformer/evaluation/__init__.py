@@ -25,7 +25,7 @@ from whyformer.evaluation.task import Task
 from whyformer.evaluation.texts import CUTS
 from whyformer.explainer import DEFAULT_PRESET, get_preset
 from whyformer.explanation import SINGLE_LABEL
-from whyformer.files import write_whole
+from whyformer.files import FOLDER, what_is, write_whole
 from whyformer.methods import default_methods, get_method
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
@@ -90,6 +90,8 @@ def evaluate(
         return None
     hidden = ("benchmark", "whyformer", "place", "preparation", "fingerprint")
     facts = {key: value for key, value in settings.items() if key not in hidden}
+    if what_is(Path(why.name)) == FOLDER:
+        facts["model"] = Path(why.name).resolve().name
     if samples.notes:
         facts["notes"] = "; ".join(samples.notes)
     measures = task.measures()

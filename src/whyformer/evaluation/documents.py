@@ -10,6 +10,7 @@ from typing import Any
 
 from whyformer.demo.reviews import reviews
 from whyformer.errors import InputError
+from whyformer.evaluation.classes import class_of
 from whyformer.evaluation.samples import HUB, Samples, Some, digest, read_text, unique
 from whyformer.files import FILE, FOLDER, what_is
 
@@ -148,21 +149,6 @@ def evidence_of(spans: Sequence[dict[str, Any]], length: int) -> frozenset[int]:
             )
         covered.update(range(start, end))
     return frozenset(covered)
-
-
-def class_of(name: str, labels: Sequence[str] | None) -> int:
-    """The class that a data set's name means: "NEG" is "negative" as well."""
-    wanted = name.casefold()
-    known = [label.casefold() for label in labels or []]
-    found = [i for i, label in enumerate(known) if label == wanted] or [
-        i for i, label in enumerate(known) if label.startswith(wanted) or wanted.startswith(label)
-    ]
-    if len(found) != 1:
-        raise InputError(
-            f"the data's class {name!r} is {'several' if found else 'none'} of the model's "
-            f"({', '.join(labels or ['without names'])})"
-        )
-    return found[0]
 
 
 def open_documents(

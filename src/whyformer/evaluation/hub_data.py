@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.errors import InputError, first_line
-from whyformer.evaluation.documents import Document, class_of
+from whyformer.evaluation.classes import WNID, class_of, imagenet_numbers
+from whyformer.evaluation.documents import Document
 from whyformer.evaluation.samples import (
     HUB,
     IMAGENET,
-    WNID,
     ImageSample,
     Sample,
     Samples,
     digest,
-    imagenet_numbers,
     optional,
 )
 from whyformer.files import what_is

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from whyformer.errors import InputError, first_line
+from whyformer.evaluation.classes import WNID, class_indices
 from whyformer.evaluation.samples import (
     IMAGENET,
     VALIDATION,
-    WNID,
     ImageSample,
     Samples,
-    class_indices,
     digest,
     read_text,
 )

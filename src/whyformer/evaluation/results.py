@@ -188,7 +188,7 @@ def read_records(
 def explain_failure(reasons: dict[str, str], methods: Sequence[str]) -> str:
     """The sample's own reason, or the first method's that failed on it."""
     if not reasons:
-        return "not measured"
+        return "not measured; on several machines the run's folder must be one that all share"
     method, reason = next(iter(reasons.items()))
     alike = len(reasons) == len(methods) and len(set(reasons.values())) == 1
     return reason if alike else f"{method}: {reason}"

@@ -9,7 +9,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -18,8 +17,10 @@ from PIL import Image
 
 from whyformer.demo.scenes import draw_scene
 from whyformer.errors import InputError
+from whyformer.evaluation.classes import class_indices
+from whyformer.evaluation.masks import read_mask
 from whyformer.files import FILE, IMAGE_ENDINGS, what_is
-from whyformer.models.images import MOST_PIXELS, read_image, readable
+from whyformer.models.images import read_image
 
 SCENES = "scenes"
 #: how many embedded scenes are evaluated unless told otherwise
@@ -29,9 +30,6 @@ INDEX = "index.jsonl"
 #: what the place of a Hugging Face data set begins with
 HUB = "datasets:"
 IMAGENET = "imagenet"
-#: the value of pixels that PASCAL VOC's masks leave undecided
-VOID = 255
-WNID = re.compile(r"n\d{8}")
 #: how ImageNet's validation images are called
 VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})")
 
@@ -191,43 +189,6 @@ class IndexedImages(Samples[ImageSample]):
         return given
 
 
-def read_mask(path: Path) -> np.ndarray:
-    """The foreground that a mask file draws."""
-    if what_is(path) == FILE:
-        with readable(str(path)), Image.open(path) as drawn:
-            if drawn.mode == "P" and drawn.width * drawn.height <= MOST_PIXELS:
-                return palette_mask(drawn)
-    notes: list[str] = []
-    image = read_image(path, notes)
-    if notes:
-        raise InputError(f"{path.name} is no plain mask: {notes[0]}")
-    return two_valued(np.asarray(image.convert("L")), path.name)
-
-
-def palette_mask(drawn: Image.Image) -> np.ndarray:
-    """Values that stand for classes, unless the palette only paints black and white."""
-    values = np.asarray(drawn)
-    palette = np.asarray(drawn.getpalette("RGB"), np.uint8).reshape(-1, 3)
-    used = np.unique(values)
-    if used.max() < len(palette) and np.isin(palette[used], (0, 255)).all():
-        painted = palette[used]
-        if (painted == painted[:, :1]).all():
-            return palette[values][..., 0] > 0
-    return (values != 0) & (values != VOID)
-
-
-def two_valued(drawn: np.ndarray, name: str) -> np.ndarray:
-    """A mask is black and white; other values could mean anything."""
-    between = ((drawn > 16) & (drawn < 239)).mean()
-    classes = ((drawn > 0) & (drawn <= 16)).sum() > (drawn >= 239).sum()
-    if between > 0.05 or classes or (drawn.max() > 0 and drawn.max() <= 127):
-        raise InputError(
-            f"{name} is no mask of black and white: its values go to {drawn.max()}, expected 0 "
-            "and 255, or a palette image"
-        )
-    return drawn > 127
-
-
 class Some(Samples[Sample]):
     """Evenly chosen samples of another data set."""
 
@@ -323,37 +284,3 @@ def optional(module: str, what: str) -> Any:
         raise InputError(
             f"{what} needs {module}; install it with: pip install 'whyformer[evaluation]'"
         ) from error
-
-
-def class_indices(names: Sequence[str], labels: Sequence[str] | None) -> list[int]:
-    """The classes that names stand for: the model's labels, ImageNet's numbers, or indices."""
-    known = {label.casefold(): i for i, label in enumerate(labels or [])}
-    if all(name.casefold() in known for name in names):
-        return [known[name.casefold()] for name in names]
-    if all(WNID.fullmatch(name) for name in names):
-        numbers = imagenet_numbers()
-        if labels is not None and len(labels) != len(numbers):
-            raise InputError(
-                f"{names[0]} is a number of ImageNet's {len(numbers)} classes, and the model has "
-                f"{len(labels)} classes; expected its labels or indices"
-            )
-        known = {wnid: i for i, wnid in enumerate(numbers)}
-        return [_known(name, known) for name in names]
-    if all(name.isdecimal() for name in names):
-        return [int(name) for name in names]
-    return [_known(name.casefold(), known) for name in names]
-
-
-def _known(name: str, classes: Mapping[str, int]) -> int:
-    if name not in classes:
-        raise InputError(
-            f"{name!r} is no class of the model; expected ImageNet's numbers "
-            "(n01440764), class indices, or the model's labels"
-        )
-    return classes[name]
-
-
-def imagenet_numbers() -> list[str]:
-    """The WordNet numbers of ImageNet-1k's classes, in the order of their indices."""
-    listed = files("whyformer.evaluation") / "imagenet_wnids.txt"
-    return listed.read_text(encoding="ascii").split()

@@ -11,8 +11,8 @@ from whyformer.evaluation.results import Result
 from whyformer.evaluation.task import Measure
 
 LEGEND = (
-    "± half the 95 % bootstrap interval; * the best of its column, ~ not told apart from the best "
-    "(paired permutation test, p >= 0.05, corrected for all pairs of the column)"
+    "± half the 95 % bootstrap interval; {best} the best of its column, ~ not told apart from the "
+    "best (paired permutation test, p >= 0.05, corrected for all pairs of the column)"
 )
 PUBLISHED = "in brackets: the paper's figures (ViT-B/16, all images of the data set)"
 FEW = "fewer than 20 samples: the intervals are too narrow"
@@ -101,7 +101,7 @@ def to_markdown(results: Sequence[Result]) -> str:
     parts = []
     for result in results:
         parts += [f"## {result.summary}", *(table.markdown() for table in tables_of(result))]
-    return "\n\n".join([*parts, legend(results)]) + "\n"
+    return "\n\n".join([*parts, legend(results, "**bold**")]) + "\n"
 
 
 def to_latex(results: Sequence[Result]) -> str:
@@ -122,8 +122,9 @@ def to_csv(results: Sequence[Result]) -> str:
     return buffer.getvalue()
 
 
-def legend(results: Sequence[Result]) -> str:
-    parts = [LEGEND]
+def legend(results: Sequence[Result], best: str = "*") -> str:
+    """What the signs in the tables mean; ``best`` is how they mark the best."""
+    parts = [LEGEND.format(best=best)]
     if any(result.published for result in results):
         parts.append(PUBLISHED)
     if any(result.samples < 20 for result in results):

@@ -1,0 +1,85 @@
+"""Tiny text models with tokenizers of their own, written to a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from zoo import TEXT
+
+SENTENCES = [
+    "A warm, witty film: the plot is thin, but the acting is superb.",
+    "a joyless film without wit; nobody laughed, and I left early!",
+]
+#: pieces that the tiny models take, special tokens included
+LONGEST = 40
+WORDS = "a warm witty film without plot but the acting is superb".split()
+
+
+def save_bert(
+    folder: Path,
+    kind: str = "BertForSequenceClassification",
+    positions: int = LONGEST,
+    **config: Any,
+) -> Path:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    words.normalizer = normalizers.BertNormalizer()
+    words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=120, special_tokens=special)
+    words.train_from_iterator([*SENTENCES, *WORDS * 20], trainer)
+    words.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    names = dict(zip("pad unk cls sep mask".split(), special, strict=True))
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **{f"{key}_token": token for key, token in names.items()},
+    ).save_pretrained(folder)
+    sizes = {**TEXT, "vocab_size": 120, "max_position_embeddings": positions, **config}
+    torch.manual_seed(0)
+    model = getattr(transformers, kind)(transformers.BertConfig(**sizes))
+    stir(model)
+    model.save_pretrained(folder)
+    return folder
+
+
+def save_roberta(folder: Path, positions: int = LONGEST + 2) -> Path:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    words = Tokenizer(models.BPE())
+    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    words.train_from_iterator(SENTENCES, trainer)
+    words.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    names = dict(zip("bos pad eos unk mask".split(), special, strict=True))
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        cls_token="<s>",
+        sep_token="</s>",
+        model_input_names=["input_ids", "attention_mask"],
+        **{f"{key}_token": token for key, token in names.items()},
+    ).save_pretrained(folder)
+    sizes = {**TEXT, "vocab_size": 400, "max_position_embeddings": positions, "pad_token_id": 1}
+    torch.manual_seed(0)
+    model = transformers.RobertaForSequenceClassification(transformers.RobertaConfig(**sizes))
+    stir(model)
+    model.save_pretrained(folder)
+    return folder
+
+
+def stir(model: torch.nn.Module) -> None:
+    """Larger weights, so that every input gets logits of its own."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
