@@ -36,6 +36,7 @@ bench: $(MAIN)/ready
 	$(MAIN)/bin/python benchmarks/cost.py
 	$(MAIN)/bin/python benchmarks/startup.py
 	$(MAIN)/bin/python benchmarks/evaluation.py
+	$(MAIN)/bin/python benchmarks/serve.py
 
 points: $(MAIN)/ready
 	$(MAIN)/bin/whyformer evaluate pointing --limit 200 --methods all

@@ -7,11 +7,15 @@ picture at the head (see `examples/two_classes.py`). The page is photographed in
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -30,21 +34,45 @@ def keep(picture: Image.Image, name: str) -> None:
     print(f"{name}.jpg: {picture.width} x {picture.height}, {len(buffer.getvalue()) // 1024} kB")
 
 
-def photograph(page: Path, name: str, width: int, height: int) -> None:
-    """The page as a reader sees it, with both classes side by side."""
+@contextmanager
+def window(width: int, height: int) -> Iterator[Any]:
+    """A browser's page of that size."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
         browser = play.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        view = browser.new_page(viewport={"width": width, "height": height})
+        yield browser.new_page(viewport={"width": width, "height": height})
+        browser.close()
+
+
+def photograph(page: Path, name: str, width: int, height: int) -> None:
+    """The report as a reader sees it, with both classes side by side."""
+    with window(width, height) as view:
         view.goto(page.as_uri())
         view.get_by_role("button", name="Side by side").click()
         view.mouse.move(0, 0)
         view.wait_for_timeout(300)
         keep(Image.open(io.BytesIO(view.screenshot())), name)
-        browser.close()
+
+
+def photograph_server(name: str, width: int, height: int) -> None:
+    """The web page as it opens."""
+    command = [sys.executable, "-m", "whyformer", "serve", "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        address = re.search(r"http://\S+", server.stdout.readline())
+        assert address is not None
+        with window(width, height) as view:
+            view.goto(address[0])
+            view.locator("#view .why-stage").nth(1).wait_for()
+            view.wait_for_timeout(500)
+            keep(Image.open(io.BytesIO(view.screenshot())), name)
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 def main() -> None:
@@ -56,6 +84,7 @@ def main() -> None:
         keep(methods.resize(smaller, Image.Resampling.LANCZOS), "methods")
         keep(Image.open(demo / "review.png"), "review")
         photograph(demo / "scene.html", "page", 1100, 720)
+        photograph_server("serve", 1100, 830)
         if len(sys.argv) == 4:
             head = demo / "two_classes.png"
             example = HERE.parent / "examples" / "two_classes.py"

@@ -317,10 +317,31 @@ def test_classes_side_by_side(open_report: Any) -> None:
     assert page.locator(".why-stage").count() == 1
 
 
+def test_all_methods_at_once(open_report: Any) -> None:
+    page = open_report(image_document())
+    press(page, "Patches")
+    press(page, "All methods")
+    assert page.locator(".why-part h3").all_inner_texts() == ["three · 70.0\u00a0%", "Every class"]
+    names = ["transformer_attribution", "lrp", "rollout"]
+    assert page.locator(".why-caption").all_inner_texts() == names
+    assert (coloured(page, 0), coloured(page, 2)) == ([7], [14])
+    press(page, "Side by side")
+    assert page.locator(".why-part").count() == 3
+    assert page.locator(".why-stage").count() == 5
+    assert coloured(page, 2) == [28]
+    assert question(page) == "Why “three”, why “eight”?"
+    page.locator(".why-stage").first.click(position={"x": 5, "y": 5})
+    assert "where a method has rows" in question(page)
+    page.keyboard.press("Escape")
+    page.locator("[data-method=rollout]").click()
+    assert page.locator(".why-stage").count() == 1
+    assert coloured(page) == [14]
+
+
 def test_the_keyboard_reaches_everything(open_report: Any) -> None:
     page = open_report(image_document())
     reached = []
-    for _ in range(9):
+    for _ in range(10):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
@@ -337,8 +358,8 @@ def test_the_keyboard_reaches_everything(open_report: Any) -> None:
         if reached[-1] == "opacity":
             page.keyboard.press("ArrowLeft")
     assert reached[:5] == ["3", "8", "transformer_attribution", "lrp", "rollout"]
-    assert reached[5:8] == ["Smooth", "Patches", "Side by side"]
-    assert reached[8] == "opacity"
+    assert reached[5:9] == ["Smooth", "Patches", "Side by side", "All methods"]
+    assert reached[9] == "opacity"
     assert page.locator("canvas").evaluate("(canvas) => canvas.style.opacity") == "0.79"
     assert coloured(page) == [28]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,12 @@ def class_index(item: Any, classes: int, labels: Sequence[str] | None) -> int:
     if not -classes <= item < classes:
         raise TargetError(f"class {item} of a model with {classes}; choose from 0 to {classes - 1}")
     return item % classes
+
+
+def from_word(given: str, labels: Sequence[str] | None) -> int | str:
+    """A target as it was typed: labels stay words; a whole number that is no label is an index."""
+    is_number = re.fullmatch(r"-?[0-9]{1,99}", given) and given not in (labels or [])
+    return int(given) if is_number else given
 
 
 def label_list(labels: Mapping[int, str] | Sequence[str] | None) -> list[str] | None:

@@ -98,3 +98,9 @@ def words_of(pieces: Sequence[Piece]) -> list[Word]:
 def printable(text: str) -> str:
     """A text from outside as a terminal may show it."""
     return CONTROL.sub("", text)
+
+
+def shorten(text: str, length: int = 48) -> str:
+    """The start of a text, to name it by."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 3].rstrip() + "..."

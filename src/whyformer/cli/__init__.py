@@ -13,6 +13,7 @@ import whyformer.cli.evaluating as evaluating
 import whyformer.cli.explaining as explaining
 import whyformer.cli.finetuning as finetuning
 import whyformer.cli.listing as listing
+import whyformer.cli.serving as serving
 import whyformer.cli.touring as touring
 from whyformer import __version__
 from whyformer.errors import WhyformerError
@@ -25,6 +26,7 @@ EPILOG = """examples:
   whyformer explain photo.jpg --model google/vit-base-patch16-224 --target "tabby" -o why.png
   whyformer compare photo.jpg --model ./my-model --target cat --target dog -o figure.png
   whyformer classes ./my-model --search cat
+  whyformer serve                                    the same in the browser
 """
 
 
@@ -59,6 +61,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"whyformer {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (touring, explaining, comparing, evaluating, finetuning, listing):
+    for command in (touring, explaining, comparing, serving, evaluating, finetuning, listing):
         command.add_to(commands)
     return parser

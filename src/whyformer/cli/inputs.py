@@ -11,6 +11,7 @@ from typing import Any
 
 from whyformer.errors import InputError
 from whyformer.files import IMAGE_ENDINGS, what_is
+from whyformer.words import shorten
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,6 @@ def read_input(given: str, options: argparse.Namespace) -> Given:
     if path.suffix.lower() in IMAGE_ENDINGS | {".txt"} and "\n" not in given:
         raise InputError(f"no such file: {given}")
     return Given(shorten(given), "text", with_pair(given, options))
-
-
-def shorten(text: str, length: int = 48) -> str:
-    """The start of a text, to name it by."""
-    line = " ".join(text.split())
-    return line if len(line) <= length else line[: length - 3].rstrip() + "..."
 
 
 def _image(name: str, content: Path | bytes, options: argparse.Namespace) -> Given:

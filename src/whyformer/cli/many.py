@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from whyformer import __version__
-from whyformer.cli.inputs import Given, read_input, shorten, with_pair
+from whyformer.cli.inputs import Given, read_input, with_pair
 from whyformer.cli.options import load_for, look_of
 from whyformer.errors import InputError, OutputError
 from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, what_is, write_whole
-from whyformer.words import printable
+from whyformer.words import printable, shorten
 
 SETTINGS, DONE = ".whyformer.json", ".whyformer-done.tsv"
 

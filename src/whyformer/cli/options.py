@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import ModelError
@@ -17,12 +16,16 @@ if TYPE_CHECKING:
 DEFAULT_MODELS = {model.kind: model.name for model in EMBEDDED.values()}
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
+def add_model_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
     group = parser.add_argument_group("model")
+    default = "demo-vision or demo-text"
+    if several:
+        default = "demo-vision and demo-text; give it once for each model"
     group.add_argument(
         "-m",
         "--model",
-        help="embedded name, directory, hub id or timm/NAME (default: demo-vision or demo-text)",
+        action="append" if several else "store",
+        help=f"embedded name, directory, hub id or timm/NAME (default: {default})",
     )
     group.add_argument("--weights", metavar="FILE", help="safetensors for a timm model")
     group.add_argument("--device", help="where it runs: cpu, cuda, cuda:1, mps (default: cpu)")
@@ -115,11 +118,10 @@ def own_device(device: str | None) -> str | None:
 
 
 def read_target(options: argparse.Namespace, labels: list[str] | None) -> Any:
-    """Labels stay words; a whole number that is no label is an index."""
-    targets: list[int | str] = []
-    for given in options.target or []:
-        is_number = re.fullmatch(r"-?[0-9]{1,99}", given) and given not in (labels or [])
-        targets.append(int(given) if is_number else given)
+    """One target, several, or None for what the model predicts."""
+    from whyformer.targets import from_word
+
+    targets = [from_word(given, labels) for given in options.target or []]
     if not targets:
         return None
     return targets[0] if len(targets) == 1 else targets

@@ -15,7 +15,6 @@ import numpy as np
 from PIL import Image
 
 from whyformer import __version__
-from whyformer.methods import methods
 from whyformer.render.colour import hexadecimal, scale
 from whyformer.render.image import enlarged
 from whyformer.render.sheet import ClassScore, Sheet, View
@@ -24,8 +23,11 @@ from whyformer.render.sheet import ClassScore, Sheet, View
 LARGEST_MATRIX = 1024
 
 
-def document(sheet: Sheet, *, for_page: bool = False) -> dict[str, Any]:
-    """JSON-able; ``for_page`` adds the picture, the matrices and the colours."""
+def document(sheet: Sheet, *, for_page: bool = False, picture: str = "") -> dict[str, Any]:
+    """JSON-able; ``for_page`` adds the picture, the matrices and the colours.
+
+    ``picture`` is the address of a picture that exists already.
+    """
     data: dict[str, Any] = {
         "whyformer": __version__,
         "kind": sheet.kind,
@@ -42,7 +44,7 @@ def document(sheet: Sheet, *, for_page: bool = False) -> dict[str, Any]:
         width, height = sheet.image.size
         data["image"] = {"width": width, "height": height, "grid": [rows, columns]}
         if for_page:
-            data["image"]["src"] = png_data(enlarged(sheet.image))
+            data["image"]["src"] = picture or png_data(enlarged(sheet.image))
     else:
         data["pieces"] = [
             {"text": p.text, "gap": p.gap, "word": p.word, "content": p.word is not None}
@@ -82,7 +84,7 @@ def _class(score: ClassScore) -> dict[str, Any]:
 def _view(view: View, for_page: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "method": view.method,
-        "class_specific": methods()[view.method].class_specific,
+        "class_specific": view.asked is not None,
         "target": view.asked.index if view.asked else None,
         "label": view.asked.label if view.asked else None,
         "scores": [float(score) for score in view.scores.reshape(-1)],

@@ -1,7 +1,12 @@
-/* The explanation viewer: the script of the HTML report.
+/* The explanation viewer: the script of the HTML report and of the web page.
 
    whyformerViewer(root, data) builds the view of one document in root and returns a function that
-   takes it down again. Strings of the document only ever become text nodes and attributes. */
+   takes it down again. Strings of the document only ever become text nodes and attributes.
+
+   A host hears how the view is set: host.changed(state). It may also answer further questions: then
+   every class of the document and every one of host.methods is offered, and host.ask(change) gets
+   the class, the method or the comparison of all methods that was clicked. host.search stands below
+   the classes, host.options below the methods. */
 (function () {
   "use strict";
 
@@ -13,7 +18,7 @@
   function el(tag, attributes, ...children) {
     const node = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    node.append(...children.filter((child) => child !== null));
+    node.append(...children.filter((child) => child !== null && child !== undefined));
     return node;
   }
 
@@ -196,21 +201,33 @@
     return { node, paint, at, mark, stride: 1 };
   }
 
+  /** How to find the control in the next document that holds the keyboard's focus in this one. */
+  function focusable(root, node) {
+    if (!node || !root.contains(node)) return null;
+    for (const name of ["data-class", "data-method", "data-all"]) {
+      if (node.hasAttribute(name)) return `[${name}="${CSS.escape(node.getAttribute(name))}"]`;
+    }
+    return node.classList.contains("why-stage") ? ".why-stage" : null;
+  }
+
   // --- the viewer ----------------------------------------------------------------------------
 
-  function whyformerViewer(root, data) {
+  function whyformerViewer(root, data, host = null) {
     const isImage = data.kind === "image";
     const palette = isImage ? makePalette(data.heat.map(fromHex)) : null;
     const views = data.views;
     const methods = [...new Set(views.map((view) => view.method))];
+    const asks = Boolean(host?.ask);
+    const offered = asks ? host.methods : methods.map((name) => ({ name }));
     const targets = [...new Set(views.map((view) => view.target))];
     const asked = targets.flatMap((target) => data.classes.filter((c) => c.index === target));
     const others = data.classes.filter((c) => !asked.includes(c));
     const spare = MOST_CLASSES - asked.length;
     const listed = data.classes.filter((c) => asked.includes(c) || others.indexOf(c) < spare);
-    const settings = { together: false, smooth: true, opacity: 80, pieces: false, ...data.start };
+    const usual = { together: asks, all: false, smooth: true, opacity: 80, pieces: false };
+    const settings = { ...usual, ...data.start };
     const target = asked.length ? asked[0].index : null;
-    const state = { method: methods[0], target, ...settings, hover: null, chosen: null };
+    const state = { method: methods[0], target, hover: null, chosen: null, ...settings };
     let [units, panels, built] = [[], [], ""];
 
     const find = (method, target) =>
@@ -219,6 +236,8 @@
     const classOf = (view) => asked.findIndex((c) => c.index === view.target);
     const output = (c) => (c.logit === null ? "" : number(c.logit));
     const amount = (c) => (c.probability === null ? output(c) : percent(c.probability));
+    const classTitle = (rank) =>
+      rank < 0 ? "Every class" : `${asked[rank].label} \u00b7 ${amount(asked[rank])}`;
 
     function unitName(index) {
       if (!isImage) return quote(units[index].map((i) => data.pieces[i].text).join(""));
@@ -233,13 +252,24 @@
         else state.target = views.find((v) => v.method === state.method).target;
       }
       update();
+      host?.changed(state);
     }
 
     // Controls are built once, so that the keyboard's focus stays where it is.
     const refreshers = [];
 
     function toggle(attributes, isOn, change, ...children) {
-      const node = button(attributes, () => set(change()), ...children);
+      return pressable(attributes, isOn, () => set(change()), ...children);
+    }
+
+    /** A toggle of the question itself: a host answers it with another document. */
+    function choice(attributes, isOn, change, ...children) {
+      const act = asks ? () => host.ask(change()) : () => set(change());
+      return pressable(attributes, isOn, act, ...children);
+    }
+
+    function pressable(attributes, isOn, act, ...children) {
+      const node = button(attributes, act, ...children);
       refreshers.push(() => node.setAttribute("aria-pressed", String(isOn())));
       return node;
     }
@@ -261,26 +291,37 @@
         c.probability === null ? null : el("span", { class: "why-bar" }, fill),
       ];
       const rank = asked.indexOf(c);
-      if (rank < 0) return el("div", { class: "why-class why-class-plain" }, ...parts);
-      if (!isImage) fill.style.backgroundColor = `var(--why-hue-${rank % HUES})`;
-      const isOn = () => state.together || state.target === c.index;
+      if (rank < 0 && !asks) return el("div", { class: "why-class why-class-plain" }, ...parts);
+      if (!isImage && rank >= 0) fill.style.backgroundColor = `var(--why-hue-${rank % HUES})`;
+      const isOn = () => rank >= 0 && (state.together || state.target === c.index);
       const change = () => ({ target: c.index, together: false });
-      return toggle({ class: "why-class", "data-class": c.index }, isOn, change, ...parts);
+      return choice({ class: "why-class", "data-class": c.index }, isOn, change, ...parts);
     }
 
-    function methodRow(method) {
-      const parts = [el("span", { class: "why-name" }, method)];
-      const mark = el("span", { class: "why-amount" }, "same for every class");
-      if (sameForAll(method)) parts.push(mark);
-      const isOn = () => state.method === method;
-      return toggle({ class: "why-method", "data-method": method }, isOn, () => ({ method }), ...parts);
+    function methodRow({ name, summary = "", class_specific = !sameForAll(name) }) {
+      const parts = [el("span", { class: "why-name" }, name)];
+      if (!class_specific) parts.push(el("span", { class: "why-amount" }, "same for every class"));
+      const isOn = () => !state.all && state.method === name;
+      const attributes = { class: "why-method", "data-method": name };
+      if (summary) attributes.title = summary;
+      return choice(attributes, isOn, () => ({ method: name, all: false }), ...parts);
     }
 
-    function group(title, className, rows) {
+    function methodRows() {
+      const rare = offered.filter((method) => method.on_request);
+      const rows = offered.filter((method) => !rare.includes(method)).map(methodRow);
+      if (!rare.length) return rows;
+      const more = el("details", { class: "why-more" }, el("summary", {}, "More methods"));
+      more.append(el("div", { class: "why-methods" }, ...rare.map(methodRow)));
+      more.open = rare.some((method) => method.name === state.method);
+      return [...rows, more];
+    }
+
+    function group(title, className, rows, below = null) {
       if (!rows.length) return null;
       const heading = el("h2", { class: "why-heading" }, title);
       const attributes = { class: "why-group", role: "group", "aria-label": title };
-      return el("section", attributes, heading, el("div", { class: className }, ...rows));
+      return el("section", attributes, heading, el("div", { class: className }, ...rows), below);
     }
 
     function opacitySlider() {
@@ -296,20 +337,23 @@
     const banner = el("div", { class: "why-banner" }, question, back);
     const flip = () => ({ together: !state.together });
     const pair = toggle({ class: "why-toggle" }, () => state.together, flip, "Side by side");
+    const every = { class: "why-toggle", "data-all": "" };
+    const compare = choice(every, () => state.all, () => ({ all: !state.all }), "All methods");
     const tools = [
       isImage
         ? either("Heat map", "smooth", { Smooth: true, Patches: false })
         : either("Text", "pieces", { Words: false, Pieces: true }, { hover: null, chosen: null }),
-      asked.length > 1 ? pair : null,
+      asked.length > 1 && !asks ? pair : null,
+      offered.length > 1 ? compare : null,
       isImage ? opacitySlider() : null,
     ];
     const titles = { multi_label_classification: "Classes, each on its own", regression: "Output" };
     const rail = [
-      group(titles[data.problem] || "Classes", "why-classes", listed.map(classRow)),
-      group("Method", "why-methods", methods.map(methodRow)),
+      group(titles[data.problem] || "Classes", "why-classes", listed.map(classRow), host?.search),
+      group("Method", "why-methods", methodRows(), host?.options),
       group("Notes", "why-notes", data.notes.map((note) => el("p", {}, note))),
     ];
-    const stages = el("div", { class: "why-stages" });
+    const stages = el("div", {});
     const viewer = el("div", { class: `why-viewer why-kind-${isImage ? "image" : "text"}` },
       el("header", { class: "why-header" },
         el("h1", { class: "why-title" }, data.title),
@@ -413,37 +457,58 @@
         : negative ? "dotted: against \u00b7 0" : number(least);
       panel.high.textContent = signed ? number(largest) : `max ${number(largest)}`;
       panel.swatch.style.backgroundColor = css(hue);
-      panel.name.textContent =
-        rank < 0 ? "Every class" : `${asked[rank].label} \u00b7 ${amount(asked[rank])}`;
-      panel.caption.hidden = !state.together;
+      panel.name.textContent = state.all ? view.method : classTitle(rank);
+      panel.caption.hidden = !state.together && !state.all;
     }
 
     function asking(shown) {
       if (state.chosen !== null) {
         const token = (isImage ? "the patch in " : "") + unitName(state.chosen);
-        return shown.every((view) => view.rows)
-          ? `What ${token} gathered from the others`
-          : `${state.method} has no row for a single token: this is still the class`;
+        if (shown.every((view) => view.rows)) return `What ${token} gathered from the others`;
+        if (state.all) return `What ${token} gathered, where a method has rows for single tokens`;
+        return `${state.method} has no row for a single token: this is still the class`;
       }
-      if (sameForAll(state.method)) return "Where it looked, whatever the class";
-      const whys = shown.map((view) => `why ${quote(asked[classOf(view)].label)}`).join(", ");
+      const ranks = [...new Set(shown.map(classOf))].filter((rank) => rank >= 0);
+      if (!ranks.length) return "Where it looked, whatever the class";
+      const whys = ranks.map((rank) => `why ${quote(asked[rank].label)}`).join(", ");
       return `W${whys.slice(1)}?`;
     }
 
+    /** The views to show; all methods' stand class by class, those of every class last. */
+    function chooseViews() {
+      const together = state.together && asked.length > 0;
+      const targets = together ? asked.map((c) => c.index) : [state.target];
+      const names = state.all ? methods : [state.method];
+      const found = names.flatMap((name) => targets.map((target) => find(name, target)));
+      const shown = [...new Set(found.filter((view) => view))];
+      const place = (view) => (classOf(view) < 0 ? asked.length : classOf(view));
+      return state.all ? shown.sort((a, b) => place(a) - place(b)) : shown;
+    }
+
+    function arrange(shown) {
+      units = makeUnits();
+      panels = shown.map(makePanel);
+      const ranks = [...new Set(shown.map(classOf))];
+      const grids = (state.all ? ranks : [null]).map((rank) => {
+        const figures = panels.filter((_, i) => rank === null || classOf(shown[i]) === rank);
+        const many = figures.length > 1 || state.all ? " why-stages-many" : "";
+        const grid = el("div", { class: `why-stages${many}` }, ...figures.map((p) => p.figure));
+        if (!state.all) return grid;
+        const title = el("h3", { class: "why-heading" }, classTitle(rank));
+        return el("section", { class: "why-part" }, title, grid);
+      });
+      stages.replaceChildren(...grids);
+      viewer.classList.toggle("why-pieces", state.pieces);
+      viewer.classList.toggle("why-compare", state.all);
+    }
+
     function update() {
-      const targets = state.together ? asked.map((c) => c.index) : [state.target];
-      const found = targets.map((target) => find(state.method, target)).filter((view) => view);
-      const shown = [...new Set(found)];
-      if (built !== `${shown.length} ${state.pieces}`) {
-        built = `${shown.length} ${state.pieces}`;
-        units = makeUnits();
-        panels = shown.map(makePanel);
-        stages.replaceChildren(...panels.map((panel) => panel.figure));
-        stages.classList.toggle("why-stages-many", shown.length > 1);
-        viewer.classList.toggle("why-pieces", state.pieces);
-      }
+      const shown = chooseViews();
+      const wanted = `${state.all ? shown.map(classOf) : shown.length} ${state.pieces}`;
+      if (built !== wanted) arrange(shown);
+      built = wanted;
       refreshers.forEach((refresh) => refresh());
-      method.textContent = state.method;
+      method.textContent = state.all ? "all methods" : state.method;
       question.textContent = asking(shown);
       banner.classList.toggle("why-banner-row", state.chosen !== null);
       back.hidden = state.chosen === null;
@@ -455,8 +520,12 @@
     const onKey = (event) => event.key === "Escape" && state.chosen !== null && leaveRow();
     document.addEventListener("keydown", onKey, ending);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update, ending);
+    const held = document.activeElement;
+    const again = focusable(root, held);
     root.replaceChildren(viewer);
     set({});
+    if (again) viewer.querySelector(again)?.focus({ preventScroll: true });
+    else if (root.contains(held)) held.focus({ preventScroll: true });
     return () => {
       ending.abort();
       viewer.remove();

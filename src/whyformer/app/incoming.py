@@ -1,0 +1,201 @@
+"""From a request's bytes to a question: sizes, types and times are limited before anything runs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from PIL import Image, UnidentifiedImageError
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect, Request
+
+from whyformer.app.examples import examples, picture
+from whyformer.app.questions import LISTS, MOST_TEXT, WITHOUT_IMAGE, Question
+from whyformer.app.refusals import RefusalError
+from whyformer.app.worker import AbandonedError
+from whyformer.words import printable, shorten
+
+MEGABYTE = 2**20
+LARGEST_JSON = MEGABYTE
+LARGEST_UPLOAD = 20 * MEGABYTE
+#: seconds for a body to arrive
+PATIENCE = 30
+#: other formats that Pillow reads start programs or are rarely meant
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
+
+JSON, FORM = "application/json", "multipart/form-data"
+
+M = TypeVar("M", bound=BaseModel)
+Q = TypeVar("Q", bound=Question)
+
+
+@dataclass(frozen=True)
+class Input:
+    """What is explained: ``content`` as models read it, or the ``key`` of an earlier reading."""
+
+    kind: str
+    title: str
+    content: Any = None
+    key: str = ""
+
+
+async def read_question(request: Request, kind: type[Q]) -> tuple[Q, Input]:
+    """The question and what it is about, from JSON or from a form with an image."""
+    async with arriving():
+        if declared_type(request) == FORM:
+            return await read_form(request, kind)
+        question = await read_body(request, kind)
+        return question, from_json(question)
+
+
+async def read_json(request: Request, kind: type[M]) -> M:
+    """A question that is JSON and nothing else."""
+    async with arriving():
+        return await read_body(request, kind)
+
+
+@asynccontextmanager
+async def arriving() -> AsyncIterator[None]:
+    """A body has so much time, and its client may leave before it is whole."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield
+    except TimeoutError as error:
+        raise RefusalError(408, f"the request took more than {PATIENCE} seconds") from error
+    except ClientDisconnect as error:
+        raise AbandonedError from error
+
+
+async def read_body(request: Request, kind: type[M]) -> M:
+    declared = declared_type(request)
+    if declared != JSON:
+        raise RefusalError(
+            415,
+            f"the body is {shorten(declared) or 'of no declared type'}; send {JSON}, or {FORM} "
+            "where an image is explained",
+        )
+    return check(kind, b"".join([part async for part in limited(request, LARGEST_JSON)]))
+
+
+def declared_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def limited(request: Request, most: int) -> AsyncGenerator[bytes, None]:
+    """The body's parts, until there are too many."""
+    so_far = 0
+    async for part in request.stream():
+        so_far += len(part)
+        if so_far > most:
+            raise RefusalError(
+                413, f"the request is larger than {most // MEGABYTE} MB; send something smaller"
+            )
+        yield part
+
+
+def check(kind: type[M], given: bytes | dict[str, Any]) -> M:
+    try:
+        if isinstance(given, bytes):
+            return kind.model_validate_json(given, strict=True)
+        return kind.model_validate(given)
+    except ValidationError as error:
+        raise RefusalError(422, what_is_wrong(error)) from error
+
+
+def what_is_wrong(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or "the body"
+    return printable(f"{shorten(place)}: {first['msg']}; see /api/v1/openapi.json")
+
+
+def from_json(question: Question) -> Input:
+    given = [name for name in ("text", "example", "input") if getattr(question, name) is not None]
+    if len(given) != 1:
+        raise RefusalError(
+            422, "give one of text, example and input, or send an image as multipart/form-data"
+        )
+    if question.pair is not None and question.text is None:
+        raise RefusalError(422, "pair goes with text")
+    if question.input is not None:
+        return Input("", "", key=question.input)
+    if question.example is not None:
+        return from_example(question.example)
+    assert question.text is not None
+    if len(question.text) + len(question.pair or "") > MOST_TEXT:
+        raise RefusalError(413, f"the text is longer than {MOST_TEXT} characters; send a part")
+    both = question.text if question.pair is None else (question.text, question.pair)
+    return Input("text", shorten(question.text), both)
+
+
+def from_example(name: str) -> Input:
+    example = examples().get(name)
+    if example is None:
+        known = ", ".join(examples())
+        raise RefusalError(422, f"no example {shorten(name)!r}; known: {known}")
+    if example.text is not None:
+        return Input("text", shorten(example.text), example.text)
+    return Input("image", name, picture(name))
+
+
+async def read_form(request: Request, kind: type[Q]) -> tuple[Q, Input]:
+    stream = limited(request, LARGEST_UPLOAD)
+    parser = MultiPartParser(
+        request.headers, stream, max_files=1, max_fields=100, max_part_size=MEGABYTE
+    )
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError, UnicodeError) as error:
+        reason = getattr(error, "message", "it cannot be taken apart")
+        raise RefusalError(400, f"the form is damaged: {reason}") from error
+    try:
+        image = form.get("image")
+        if not isinstance(image, UploadFile):
+            raise RefusalError(422, "the form holds no file named image")
+        fields: dict[str, Any] = {}
+        for name in form:
+            if name in WITHOUT_IMAGE:
+                raise RefusalError(422, f"{name} does not go with an image")
+            values = form.getlist(name)
+            if name in LISTS:
+                fields[name] = values
+            elif len(values) > 1:
+                raise RefusalError(
+                    422, f"{shorten(name)} is given {len(values)} times; give it once"
+                )
+            elif name != "image":
+                fields[name] = values[0]
+        data = await image.read()
+        title = title_of(image.filename)
+    finally:
+        await form.close()
+    return check(kind, fields), Input("image", title, data)
+
+
+def title_of(filename: str | None) -> str:
+    """A file's name for people to read; it is never a path to anything."""
+    name = PurePath((filename or "").replace("\\", "/")).name
+    return shorten(printable(name), 80) or "image"
+
+
+def check_image(data: bytes) -> None:
+    """Refuse what is no image of a usual format, before any decoder runs."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            Image.open(io.BytesIO(data), formats=FORMATS).close()
+    except UnidentifiedImageError as error:
+        raise RefusalError(
+            415, f"the file is not an image of a known format: {', '.join(FORMATS)}"
+        ) from error
+    except Image.DecompressionBombError as error:
+        raise RefusalError(413, "the image has too many pixels; make it smaller first") from error
+    except Exception as error:  # a damaged header makes decoders raise whatever they stumble over
+        raise RefusalError(422, "the image is truncated or damaged") from error

@@ -1,0 +1,114 @@
+"""What there is: models, classes, methods, and how they are told."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from whyformer.app.shelf import Shelf
+from whyformer.engine import PRESETS
+from whyformer.explainer import DEFAULT_PRESET
+from whyformer.methods import DEFAULT_METHOD, default_methods
+from whyformer.methods import methods as known_methods
+from whyformer.models.catalogue import EMBEDDED
+from whyformer.models.pipeline import Pipeline
+
+
+class Failure(BaseModel):
+    error: str
+
+
+class ModelEntry(BaseModel):
+    """``kind`` is what the model reads; ``classes`` is None where they have no names."""
+
+    name: str
+    kind: str
+    classes: int | None
+    summary: str
+
+
+class ClassEntry(BaseModel):
+    index: int
+    label: str
+
+
+class Classes(BaseModel):
+    """``found`` counts all that match, listed or not."""
+
+    model: str
+    found: int
+    classes: list[ClassEntry]
+
+
+class MethodEntry(BaseModel):
+    """``on_request``: slow or special, and no part of a comparison unless it is named."""
+
+    name: str
+    summary: str
+    class_specific: bool
+    on_request: bool
+
+
+class Methods(BaseModel):
+    default: str
+    methods: list[MethodEntry]
+    default_preset: str
+    presets: list[str]
+
+
+class ExampleEntry(BaseModel):
+    """``text`` is None for a picture."""
+
+    name: str
+    model: str
+    text: str | None
+
+
+class Health(BaseModel):
+    version: str
+    taken: int
+    places: int
+
+
+def list_models(shelf: Shelf) -> list[ModelEntry]:
+    return [
+        ModelEntry(
+            name=why.name,
+            kind=why.kind,
+            classes=len(why.labels) if why.labels else None,
+            summary=EMBEDDED[why.name].summary if why.name in EMBEDDED else "",
+        )
+        for why in shelf.models.values()
+    ]
+
+
+def list_classes(why: Pipeline, search: str, limit: int) -> Classes:
+    """By label; a model without labels has its classes found by their number."""
+    wanted = search.casefold().strip()
+    if why.labels is None:
+        number = int(wanted) if wanted.isascii() and wanted.isdigit() else None
+        found = [] if number is None or number >= 2**31 else [(number, str(number))]
+    else:
+        found = [(i, label) for i, label in enumerate(why.labels) if wanted in label.casefold()]
+    entries = [ClassEntry(index=i, label=label) for i, label in found[:limit]]
+    return Classes(model=why.name, found=len(found), classes=entries)
+
+
+def list_methods() -> Methods:
+    """In the order in which they are offered: the paper's first, those on request last."""
+    known = known_methods()
+    usual = default_methods()
+    order = [*usual, *(name for name in known if name not in usual)]
+    return Methods(
+        default=DEFAULT_METHOD,
+        methods=[
+            MethodEntry(
+                name=name,
+                summary=known[name].summary,
+                class_specific=known[name].class_specific,
+                on_request=known[name].on_request,
+            )
+            for name in order
+        ],
+        default_preset=DEFAULT_PRESET,
+        presets=list(PRESETS),
+    )

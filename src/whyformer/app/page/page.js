@@ -1,0 +1,268 @@
+/* The page: what is asked, by whom it is answered, and how the answer is shown. */
+
+import { readAddress, makeAddress } from "./address.js";
+import { listenForActions } from "./actions.js";
+import { ask, get } from "./api.js";
+import { listen, showExamples, showInput } from "./inputs.js";
+import { makeInside } from "./inside.js";
+import { makeSearch } from "./search.js";
+
+const byId = (id) => document.getElementById(id);
+const PATIENCE = 400;
+const MOST_SHOWN = 2;
+
+const [models, { methods, default: usualMethod, presets, default_preset: usualPreset }, examples] =
+  await Promise.all([get("models"), get("methods"), get("examples")]);
+
+const usual = { method: usualMethod, preset: usualPreset, opacity: 80 };
+const state = {
+  model: models[0],
+  inputs: { image: null, text: null },
+  targets: [],
+  method: usual.method,
+  all: false,
+  preset: usual.preset,
+  look: { opacity: usual.opacity, smooth: true, pieces: false, chosen: null },
+};
+let shown = { targets: [], newest: 0, document: null };
+let remembering;
+let running = null;
+let takeDown = null;
+
+const fromExample = ({ name, text }) =>
+  text === null ? { kind: "image", example: name } : { kind: "text", example: name, text };
+const examplesOf = (model) => examples.filter((example) => example.model === model.name);
+const inputNow = () => state.inputs[state.model.kind];
+const usualMethods = methods.filter((method) => !method.on_request).map((method) => method.name);
+
+function questionNow() {
+  const { model, targets, all, method, preset } = state;
+  const names = all ? usualMethods : [method];
+  return { model: model.name, targets, runner_up: !targets.length, methods: names, preset };
+}
+
+// --- asking --------------------------------------------------------------------------------
+
+async function answer() {
+  running?.abort();
+  running = null;
+  showInput(state.model.kind, inputNow());
+  remember();
+  const input = inputNow();
+  if (!input || (input.kind === "text" && !input.text.trim())) return showNothing();
+  const mine = (running = new AbortController());
+  const late = setTimeout(() => showBusy(true), PATIENCE);
+  byId("view").setAttribute("aria-busy", "true");
+  try {
+    const question = { ...questionNow(), detail: true };
+    const response = await ask("explain", question, input, mine.signal);
+    const document = await response.json();
+    input.key = document.input;
+    await decoded(document);
+    if (running === mine) show(document);
+  } catch (error) {
+    if (running === mine) fail(error);
+  } finally {
+    clearTimeout(late);
+    if (running === mine) {
+      running = null;
+      showBusy(false);
+      byId("view").removeAttribute("aria-busy");
+    }
+  }
+}
+
+/** A picture that is decoded before it is shown does not flicker. */
+async function decoded(document) {
+  if (!document.image) return;
+  const image = new Image();
+  image.src = document.image.src;
+  await image.decode();
+}
+
+function change(changes) {
+  Object.assign(state, changes);
+  return answer();
+}
+
+function chooseInput(input) {
+  const before = state.model;
+  if (state.model.kind !== input.kind) {
+    const model = models.find((candidate) => candidate.kind === input.kind);
+    if (!model) return fail(new Error(`No model here reads ${input.kind}s`));
+    state.model = model;
+  }
+  state.inputs[input.kind] = input;
+  state.look.chosen = null;
+  shown.newest = 0;
+  if (input.kind === "image" || before !== state.model) state.targets = [];
+  inside.forget();
+  showModels();
+  answer();
+}
+
+function chooseModel(model) {
+  const kind = model.kind;
+  const [first] = examplesOf(model);
+  if (state.inputs[kind]) state.inputs[kind] = { ...state.inputs[kind], key: "" };
+  else if (first) state.inputs[kind] = fromExample(first);
+  state.look.chosen = null;
+  shown.newest = 0;
+  inside.forget();
+  Object.assign(state, { model, targets: [] });
+  showModels();
+  answer();
+}
+
+/** The last two classes that were clicked stand side by side, each in its place. */
+function pickClass(index) {
+  const targets = [...shown.targets];
+  if (targets.includes(index)) {
+    if (targets.length > 1) change({ targets: targets.filter((other) => other !== index) });
+    return;
+  }
+  const place = targets.length < MOST_SHOWN ? targets.length : 1 - shown.newest;
+  targets[place] = index;
+  shown.newest = place;
+  change({ targets });
+}
+
+function onAsk(asked) {
+  if ("target" in asked) pickClass(asked.target);
+  else change(asked);
+}
+
+// --- showing -------------------------------------------------------------------------------
+
+function show(document) {
+  const targets = document.views.map((view) => view.target).filter((target) => target !== null);
+  const known = [...new Set(targets)];
+  const agnostic = !known.length;
+  shown = { targets: agnostic ? shown.targets : known, newest: shown.newest, document };
+  document.start = { ...state.look, all: state.all };
+  byId("alert").hidden = true;
+  byId("actions").hidden = byId("inside").hidden = false;
+  search.show(state.model);
+  const host = { methods, ask: onAsk, changed: onChanged, search: search.node, options };
+  const before = takeDown;
+  takeDown = whyformerViewer(byId("view"), document, host);
+  before?.();
+  say(byId("view").querySelector(".why-question").textContent, true);
+  inside.update();
+}
+
+function showNothing() {
+  takeDown?.();
+  takeDown = null;
+  byId("actions").hidden = byId("inside").hidden = true;
+  byId("alert").hidden = true;
+  showBusy(false);
+  say(state.model.kind === "text" ? "Type a text to begin." : "Drop a picture to begin.");
+}
+
+function showBusy(busy) {
+  byId("cancel").hidden = !busy;
+  if (busy) say("Working \u2026");
+}
+
+/** For everybody, or for screen readers alone where the page shows it already. */
+function say(sentence, quietly = false) {
+  byId("status").textContent = sentence;
+  byId("status").classList.toggle("unseen", quietly);
+}
+
+function fail(error) {
+  if (error.name === "AbortError") return;
+  say("");
+  byId("alert").hidden = false;
+  byId("alert").textContent = error.message;
+}
+
+function onChanged({ opacity, smooth, pieces, chosen }) {
+  state.look = { opacity, smooth, pieces, chosen };
+  remember();
+}
+
+function showModels() {
+  const buttons = models.map((model) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.title = model.summary;
+    button.append(model.name);
+    const kind = document.createElement("span");
+    kind.textContent = model.kind === "image" ? "pictures" : "texts";
+    button.append(kind);
+    button.setAttribute("aria-pressed", String(model === state.model));
+    button.addEventListener("click", () => model === state.model || chooseModel(model));
+    return button;
+  });
+  const held = [...byId("models").children].indexOf(document.activeElement);
+  byId("models").replaceChildren(...buttons);
+  if (held >= 0) buttons[held].focus();
+  showExamples(examplesOf(state.model), (example) => chooseInput(fromExample(example)));
+}
+
+function makeOptions() {
+  const select = document.createElement("select");
+  presets.forEach((name) => select.add(new Option(name, name)));
+  select.addEventListener("change", () => change({ preset: select.value }));
+  const label = document.createElement("label");
+  label.className = "preset";
+  label.append("Preset ", select);
+  return label;
+}
+
+// --- the address ---------------------------------------------------------------------------
+
+function addressNow() {
+  return makeAddress({ ...state, model: state.model.name, input: inputNow() }, usual);
+}
+
+/** After a pause: browsers slow down pages that change their address all the time. */
+function remember() {
+  clearTimeout(remembering);
+  remembering = setTimeout(() => history.replaceState(null, "", addressNow()), 150);
+}
+
+/** Sets everything as the address says; what it does not say is as usual. */
+function restore() {
+  const { model, text, example, look, ...settings } = readAddress();
+  state.model = models.find((candidate) => candidate.name === model) || models[0];
+  const { kind } = state.model;
+  const offered = examplesOf(state.model);
+  const named = offered.find((candidate) => candidate.name === example) || offered[0];
+  if (kind === "text" && text !== undefined) state.inputs[kind] = { kind, text };
+  else state.inputs[kind] = named ? fromExample(named) : null;
+  Object.assign(state, { targets: [], method: usual.method, all: false, preset: usual.preset });
+  Object.assign(state, settings, { look: { opacity: usual.opacity, chosen: null, ...look } });
+  options.querySelector("select").value = state.preset;
+  showModels();
+  answer();
+}
+
+function labelOf(index) {
+  return shown.document.classes.find((entry) => entry.index === index)?.label ?? String(index);
+}
+
+const search = makeSearch(pickClass);
+const options = makeOptions();
+const current = () => ({
+  question: { ...questionNow(), targets: shown.targets, runner_up: false },
+  input: inputNow(),
+  link: new URL(addressNow(), location.href).href,
+  look: state.look,
+  shown: shown.targets,
+  classes: new Map(shown.targets.map((index) => [index, labelOf(index)])),
+});
+const inside = makeInside(() => (shown.document ? current() : null));
+listen(chooseInput);
+listenForActions(current, say, fail);
+byId("cancel").addEventListener("click", () => {
+  running?.abort();
+  running = null;
+  showBusy(false);
+  byId("view").removeAttribute("aria-busy");
+  say("Cancelled.");
+});
+addEventListener("hashchange", restore);
+restore();

@@ -1,0 +1,110 @@
+"""What can be asked: the bodies of the API's requests."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from whyformer.engine import PRESETS
+from whyformer.explainer import DEFAULT_PRESET
+from whyformer.methods import DEFAULT_METHOD
+
+MOST_TARGETS = 8
+MOST_METHODS = 32
+#: characters; a longer text takes the model minutes
+MOST_TEXT = 100_000
+
+#: what a form does not hold, because it holds an image
+WITHOUT_IMAGE = ("text", "pair", "example", "input")
+#: what a form may hold more than once
+LISTS = ("targets", "methods")
+
+Name = Annotated[str, Field(max_length=300)]
+Index = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+
+
+class Question(BaseModel):
+    """Why a model decided as it did: about a text, an example, or an input that it has read.
+
+    An image comes as a file, in a form with the same fields.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Name | None = Field(
+        None, description="one of /models; by default the first that reads such an input"
+    )
+    text: str | None = Field(None, description=f"at most {MOST_TEXT} characters")
+    pair: str | None = Field(None, description="a second text, for models that read pairs")
+    example: Name | None = Field(None, description="the name of one of /examples")
+    input: Name | None = Field(None, description="the `input` of an earlier answer, not sent again")
+    targets: Annotated[list[Index | Name], Field(max_length=MOST_TARGETS)] = Field(
+        [], description="classes: indices or labels; by default what the model predicts"
+    )
+    runner_up: bool = Field(
+        False, description="without targets: the second most probable class as well"
+    )
+    methods: Annotated[list[Name], Field(max_length=MOST_METHODS)] = Field(
+        [], description=f"of /methods; by default {DEFAULT_METHOD}"
+    )
+    preset: Name = Field(DEFAULT_PRESET, description=", ".join(PRESETS))
+
+
+class ViewQuestion(Question):
+    """``POST /explain``."""
+
+    detail: bool = Field(
+        False, description="also the picture, and every token's own row, as the viewer needs them"
+    )
+
+
+class FileQuestion(Question):
+    """``POST /save``."""
+
+    format: Literal["png", "html", "json", "npz", "svg"] = Field("png")
+    opacity: float = Field(0.85, ge=0, le=1, description="of the map over the image")
+    smooth: bool = Field(True, description="a smooth map; otherwise patches")
+    pieces: bool = Field(False, description="a text's word pieces, not its words")
+
+
+class BlockQuestion(Question):
+    """``POST /blocks``."""
+
+    block: int = Field(0, ge=0, le=10_000, description="from the input side")
+    head: int | None = Field(
+        None, ge=0, le=10_000, description="by default the mean over all heads"
+    )
+
+
+def json_body(question: type[BaseModel]) -> dict[str, Any]:
+    """The OpenAPI description of a request in JSON."""
+    content = {"application/json": {"schema": question.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def body(question: type[Question]) -> dict[str, Any]:
+    """The OpenAPI description of a request: JSON, or a form with an image."""
+    described = json_body(question)
+    content = described["requestBody"]["content"]
+    schema = content["application/json"]["schema"]
+    fields = {k: v for k, v in schema["properties"].items() if k not in WITHOUT_IMAGE}
+    image = {"type": "string", "format": "binary", "description": "PNG, JPEG, WebP, GIF, ..."}
+    form = {
+        "type": "object",
+        "properties": {"image": image, **{k: _of_form(v) for k, v in fields.items()}},
+        "required": ["image"],
+        "additionalProperties": False,
+    }
+    content["multipart/form-data"] = {"schema": form}
+    return described
+
+
+def _of_form(field: dict[str, Any]) -> dict[str, Any]:
+    """A form's fields are words: a list's items are no numbers there, and nothing is null."""
+    if field.get("type") == "array":
+        name = {"type": "string", "maxLength": 300}
+        return {**field, "items": name}
+    options = [option for option in field.get("anyOf", []) if option != {"type": "null"}]
+    rest = {k: v for k, v in field.items() if k not in ("anyOf", "default")}
+    return {**rest, **options[0]} if options else field

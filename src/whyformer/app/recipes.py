@@ -1,0 +1,76 @@
+"""The question of a page as Python code and as a command, to be copied."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from whyformer.app.questions import MOST_METHODS, MOST_TARGETS, MOST_TEXT, Index, Name
+from whyformer.explainer import DEFAULT_PRESET
+from whyformer.methods import DEFAULT_METHOD, default_methods, get_method
+
+
+class RecipeQuestion(BaseModel):
+    """What is shown: ``content`` is a text, or the name of an image's file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Name
+    content: str = Field(max_length=MOST_TEXT)
+    targets: list[Index] = Field([], max_length=MOST_TARGETS)
+    methods: list[Name] = Field([DEFAULT_METHOD], min_length=1, max_length=MOST_METHODS)
+    preset: Name = DEFAULT_PRESET
+
+
+class Recipe(BaseModel):
+    """Both give what the page shows."""
+
+    python: str
+    command: str
+
+
+def recipe(question: RecipeQuestion, labels: Sequence[str] | None) -> Recipe:
+    names = list(dict.fromkeys(question.methods))
+    specific = any(get_method(name).class_specific for name in names)
+    targets = question.targets if specific else []
+    return Recipe(
+        python=python_code(question, names, targets),
+        command=command(question, names, [spelled(index, labels) for index in targets]),
+    )
+
+
+def spelled(index: int, labels: Sequence[str] | None) -> str:
+    """A class as the command line reads it: its label, or its number where labels repeat."""
+    if labels is None or not 0 <= index < len(labels) or labels.count(labels[index]) > 1:
+        return str(index)
+    return labels[index]
+
+
+def python_code(question: RecipeQuestion, names: list[str], targets: list[int]) -> str:
+    given = [repr(question.content)]
+    if targets:
+        given.append(f"target={targets[0] if len(targets) == 1 else targets}")
+    if question.preset != DEFAULT_PRESET:
+        given.append(f"preset={question.preset!r}")
+    load = f"why = whyformer.load({question.model!r})\n"
+    if len(names) == 1:
+        given += [f"method={names[0]!r}"] if names[0] != DEFAULT_METHOD else []
+        ask = f'explanation = why({", ".join(given)})\nexplanation.save("why.html")\n'
+        return f"import whyformer\n\n{load}{ask}"
+    given += [f"methods={names}"] if names != default_methods() else []
+    ask = f'explanations = why.compare({", ".join(given)})\nsave(explanations, "why.html")\n'
+    return f"import whyformer\nfrom whyformer.render import save\n\n{load}{ask}"
+
+
+def command(question: RecipeQuestion, names: list[str], targets: list[str]) -> str:
+    several = len(names) > 1
+    words = ["whyformer", "compare" if several else "explain", f"--model={question.model}"]
+    words += [f"--target={target}" for target in targets]
+    if names not in ([DEFAULT_METHOD], default_methods()):
+        words += [f"--method={name}" for name in names]
+    if question.preset != DEFAULT_PRESET:
+        words.append(f"--preset={question.preset}")
+    words += ["--out=why.html", "--", question.content]
+    return " ".join(shlex.quote(word) for word in words)

@@ -1,0 +1,78 @@
+"""The models that were given at the start, and the inputs that they read last."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from whyformer.errors import InputError, UnknownNameError, nearest
+
+if TYPE_CHECKING:
+    from whyformer.models.pipeline import Pipeline, Recorded
+
+
+@dataclass
+class Reading:
+    """An input that a model has read: further questions about it cost no new forward.
+
+    ``picture`` is the address of the picture as the model saw it, once somebody wanted it.
+    """
+
+    key: str
+    title: str
+    recorded: Recorded
+    picture: str = ""
+
+
+class Shelf:
+    """Models by name, and the last few readings of each input."""
+
+    def __init__(self, models: Sequence[Pipeline], keep: int) -> None:
+        self.models = {why.name: why for why in models}
+        self._keep = keep
+        self._readings: OrderedDict[str, Reading] = OrderedDict()
+
+    def model(self, name: str | None, kind: str) -> Pipeline:
+        """The model of that name; without a name the first that reads such an input."""
+        if name is None:
+            name = next((n for n, why in self.models.items() if why.kind == kind), None)
+            if name is None:
+                raise InputError(f"no model here reads {kind}s; known: {', '.join(self.models)}")
+        why = self.named(name)
+        if why.kind != kind:
+            raise InputError(f"{why.name} reads {why.kind}s, and the input is of kind {kind!r}")
+        return why
+
+    def named(self, name: str) -> Pipeline:
+        if name not in self.models:
+            raise UnknownNameError(f"no model {name!r} here; {nearest(name, self.models)}")
+        return self.models[name]
+
+    def read(self, why: Pipeline, content: Any, title: str) -> Reading:
+        """The kept reading of this very input, or a new one: the oldest makes room for it."""
+        key = key_of(why.name, content)
+        reading = self.find(key)
+        if reading is None:
+            while len(self._readings) >= self._keep:
+                self._readings.popitem(last=False)
+            reading = self._readings[key] = Reading(key, title, why.record(content))
+        reading.title = title
+        return reading
+
+    def find(self, key: str) -> Reading | None:
+        if key in self._readings:
+            self._readings.move_to_end(key)
+        return self._readings.get(key)
+
+
+def key_of(model: str, content: Any) -> str:
+    """The same for the same model and input; only who has the input can know it."""
+    digest = hashlib.sha256(model.encode() + b"\0")
+    parts = content if isinstance(content, tuple) else (content,)
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+        digest.update(f"{type(part).__name__} {len(data)}\0".encode() + data)
+    return digest.hexdigest()

@@ -1,0 +1,59 @@
+"""``whyformer serve``: the web page."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from whyformer.cli.options import DEFAULT_MODELS, add_model_options, load_named
+from whyformer.errors import ModelError
+
+EPILOG = """examples:
+  whyformer serve                                              the embedded models
+  whyformer serve --model ./my-vit --model demo-text --port 8080
+"""
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "serve",
+        help="the web page: ask in the browser",
+        description="Ask in the browser: drop a picture or type a text, click a class, compare "
+        "methods. Works offline, on this machine only unless --host says otherwise.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_model_options(parser, several=True)
+    group = parser.add_argument_group("server")
+    group.add_argument("--host", default="127.0.0.1", help="where to listen (default: 127.0.0.1)")
+    group.add_argument(
+        "--port", type=int, default=8000, help="default: 8000; 0 takes any that is free"
+    )
+    group.add_argument(
+        "--keep",
+        type=_count,
+        default=4,
+        metavar="N",
+        help="how many inputs stay in memory for further questions (default: 4)",
+    )
+    parser.set_defaults(run=run)
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
+
+
+def run(options: argparse.Namespace) -> None:
+    try:
+        from whyformer.app.server import listen, serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("whyformer"):
+            raise
+        raise ModelError(f"the page needs {error.name}: pip install 'whyformer[serve]'") from error
+    names = options.model or list(DEFAULT_MODELS.values())
+    with listen(options.host, options.port) as listening:
+        models = [load_named(name, options) for name in names]
+        serve(models, listening, options.host, options.keep)
