@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -78,8 +79,14 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     environment.pop("PYTHONUNBUFFERED", None)
     return subprocess.Popen(
         [sys.executable, "-m", "whyformer", *map(str, arguments)],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts, **options,
     )  # fmt: skip
+
+
+def heed_interrupts() -> None:
+    """Processes of a shell's background start deaf to Ctrl-C, and so would theirs."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:

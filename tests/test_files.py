@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import whyformer
+from command_line import heed_interrupts
 from whyformer import OutputError
 from whyformer.files import check_writable, write_whole
 
@@ -27,7 +28,7 @@ def python(script: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", script, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts,
     )  # fmt: skip
 
 
