@@ -25,14 +25,20 @@ def save_bert(
     positions: int = LONGEST,
     **config: Any,
 ) -> Path:
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    letters = sorted({letter for text in SENTENCES for letter in text.lower() if letter != " "})
+    pieces = [
+        *special,
+        *letters,
+        *(f"##{letter}" for letter in letters),
+        *sorted(set(WORDS) - {"a"}),
+    ]
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    words = Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]"))
     words.normalizer = normalizers.BertNormalizer()
     words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=120, special_tokens=special)
-    words.train_from_iterator([*SENTENCES, *WORDS * 20], trainer)
     words.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = dict(zip("pad unk cls sep mask".split(), special, strict=True))
     transformers.PreTrainedTokenizerFast(

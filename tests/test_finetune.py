@@ -338,7 +338,7 @@ def test_two_processes(bert: Path, data: Path, tmp_path: Path) -> None:
     assert done.stdout.count(b"validation accuracy") == 1
     record = record_of(tmp_path / "out")
     assert record["history"][-1]["step"] == 18
-    assert record["validation_accuracy"] == 1
+    assert record["validation_accuracy"] > 0.7
 
 
 @pytest.mark.slow
