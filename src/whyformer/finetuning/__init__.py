@@ -72,7 +72,8 @@ def finetune(
     )  # fmt: skip
     check_settings(settings, save_every, device)
     folder, first = Path(out), os.environ.get("RANK", "0") == "0"
-    check_folder(folder)
+    if first:  # the others may find what the first has begun
+        check_folder(folder)
     texts = read_data(Path(data), limit, seed)
     source = find_model(str(model), allow_pickle, offline)
     settings = replace(settings, weights=hash_weights(source), samples=texts.fingerprint)
