@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from browsing import press, question, reading
 from serving import wait_for
-from test_report_browser import press, question, reading
 from whyformer.app.examples import picture
 
 SIDE = 12

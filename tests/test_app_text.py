@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+from browsing import background, press, question, reading
 from serving import wait_for
 from test_app_image import pressed, settled
-from test_report_browser import background, press, question, reading
 from whyformer.app.examples import examples
 
 TEXT = "#model=demo-text"

@@ -6,16 +6,15 @@ import base64
 import html
 import io
 import json
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from PIL import Image
 
+from browsing import background, press, question, reading
 from whyformer.render.report import report_html
 
 SCRIPT = "<script>alert(1)</script>"
@@ -113,42 +112,6 @@ def text_document() -> Document:
     }
 
 
-def unavailable(reason: str) -> NoReturn:
-    """Skip, except where the browser was promised."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[tuple[Any, list[str]]]:
-    """A browser's only page, and what it fetched, logged, threw and popped up."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        unavailable("playwright is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        unavailable("no chromium on this machine")
-    events: list[str] = []
-
-    def on_dialog(dialog: Any) -> None:
-        events.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
-
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu"]
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        page = browser.new_page()
-        page.set_default_timeout(5000)
-        page.on("request", lambda request: events.append(f"request: {request.url}"))
-        page.on("dialog", on_dialog)
-        page.on("console", lambda message: events.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: events.append(f"error: {error}"))
-        yield page, events
-        browser.close()
-
-
 @pytest.fixture
 def open_report(tab: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Open a document; afterwards nothing may have happened but reading the file."""
@@ -194,23 +157,6 @@ def centre(patch: int, page: Any) -> dict[str, float]:
         "x": (column + 0.5) * box["width"] / SIDE,
         "y": (row + 0.5) * box["height"] / SIDE,
     }
-
-
-def press(page: Any, name: str) -> None:
-    page.get_by_role("button", name=name, exact=True).click()
-
-
-def background(page: Any, word: str) -> str:
-    unit = page.locator(".why-unit", has_text=word).first
-    return unit.evaluate("(span) => getComputedStyle(span).backgroundColor")
-
-
-def reading(page: Any) -> str:
-    return page.locator(".why-read").first.inner_text().replace("\u00a0", " ")
-
-
-def question(page: Any) -> str:
-    return page.locator(".why-question").inner_text()
 
 
 def test_the_class_and_method_switchers_change_the_map(open_report: Any) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import whyformer
-from test_report_browser import tab  # noqa: F401
 from whyformer.demo.scenes import draw_scene
 from whyformer.explanation import Explanation
 from whyformer.render import save
@@ -27,7 +26,7 @@ def explain(name: str) -> list[Explanation]:
 @pytest.mark.parametrize("name", ["demo-text", "demo-vision"])
 def test_a_real_page_opens_without_errors(
     name: str,
-    tab: Any,  # noqa: F811
+    tab: Any,
     tmp_path: Path,
 ) -> None:
     page, events = tab
@@ -42,7 +41,7 @@ def test_a_real_page_opens_without_errors(
     assert quiet == [f"request: {path.as_uri()}"]
 
 
-def test_a_page_about_a_function_opens(tab: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_a_page_about_a_function_opens(tab: Any, tmp_path: Path) -> None:
     """A difference of logits is no class: it has neither index nor probability."""
     page, events = tab
     why = whyformer.load("demo-text")
