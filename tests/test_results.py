@@ -15,9 +15,9 @@ from PIL import Image
 
 import whyformer
 from typesetting import compiled
+from whyformer.code import code_of
 from whyformer.errors import InputError
 from whyformer.evaluation import Result, evaluate, plots, save_report
-from whyformer.evaluation.code import code_of
 from whyformer.evaluation.estimates import Resampled, holm
 from whyformer.evaluation.perturbation import Perturbation
 from whyformer.evaluation.published import is_vit_base, published

@@ -14,9 +14,10 @@ from whyformer.errors import (
     UnknownNameError,
     WhyformerError,
 )
-from whyformer.methods import Method, methods, register
+from whyformer.methods import Method, methods, methods_from, register
 
 if TYPE_CHECKING:
+    from whyformer.engine.rules import register_preset
     from whyformer.evaluation import evaluate
     from whyformer.explainer import Explainer, Recording
     from whyformer.explanation import Blocks, Explanation
@@ -35,6 +36,7 @@ _HOMES = {
     "load": "models.loading",
     "evaluate": "evaluation",
     "finetune": "finetuning",
+    "register_preset": "engine.rules",
 }
 
 __all__ = [
@@ -55,7 +57,9 @@ __all__ = [
     "finetune",
     "load",
     "methods",
+    "methods_from",
     "register",
+    "register_preset",
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,9 @@ from whyformer.methods.question import Answer, Question
 from whyformer.targets import Asked, Target, label_list, resolve
 from whyformer.tokens import Pooling, Tokens, lay_out
 from whyformer.words import pieces_of
+
+if TYPE_CHECKING:
+    from whyformer.methods.question import Memory
 
 DEFAULT_PRESET = "stable"
 
@@ -132,9 +135,7 @@ class Recording:
             self.trace, inputs, explainer.pooling, explainer.grid, content
         )
         self.pieces = pieces_of(inputs, self.trace.batch)
-        self._memory: dict[tuple[float, ...], dict[tuple[str, bool], list[Tensor]]] | None = (
-            {} if remember else None
-        )
+        self._memory: dict[tuple[float, ...], Memory] | None = {} if remember else None
 
     @property
     def logits(self) -> Tensor:
@@ -211,7 +212,7 @@ class Recording:
                 )
         return answer
 
-    def _recall(self, seed: Tensor) -> dict[tuple[str, bool], list[Tensor]] | None:
+    def _recall(self, seed: Tensor) -> Memory | None:
         """What is remembered of a target; the oldest of many targets is forgotten."""
         if self._memory is None:
             return None

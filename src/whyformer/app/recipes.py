@@ -54,7 +54,8 @@ def python_code(question: RecipeQuestion, names: list[str], targets: list[int]) 
         given.append(f"target={targets[0] if len(targets) == 1 else targets}")
     if question.preset != DEFAULT_PRESET:
         given.append(f"preset={question.preset!r}")
-    load = f"why = whyformer.load({question.model!r})\n"
+    own = "".join(f"whyformer.methods_from({file!r})\n" for file in files_of(names))
+    load = f"{own}why = whyformer.load({question.model!r})\n"
     if len(names) == 1:
         given += [f"method={names[0]!r}"] if names[0] != DEFAULT_METHOD else []
         ask = f'explanation = why({", ".join(given)})\nexplanation.save("why.html")\n'
@@ -72,5 +73,12 @@ def command(question: RecipeQuestion, names: list[str], targets: list[str]) -> s
         words += [f"--method={name}" for name in names]
     if question.preset != DEFAULT_PRESET:
         words.append(f"--preset={question.preset}")
+    words += [f"--methods-from={file}" for file in files_of(names)]
     words += ["--out=why.html", "--", question.content]
     return " ".join(shlex.quote(word) for word in words)
+
+
+def files_of(names: list[str]) -> list[str]:
+    """The files of one's own that the methods came from."""
+    files = (get_method(name).file for name in names)
+    return list(dict.fromkeys(str(file) for file in files if file is not None))

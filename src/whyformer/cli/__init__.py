@@ -17,6 +17,7 @@ import whyformer.cli.serving as serving
 import whyformer.cli.touring as touring
 from whyformer import __version__
 from whyformer.errors import WhyformerError
+from whyformer.methods import methods_from
 from whyformer.words import printable
 
 EPILOG = """examples:
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             options = make_parser().parse_args(arguments)
+            for file in getattr(options, "methods_from", []):
+                methods_from(file)
             return int(options.run(options) or 0)
         finally:
             sys.stdout.flush()

@@ -10,6 +10,7 @@ from whyformer.cli.inputs import read_input
 from whyformer.cli.options import (
     add_model_options,
     add_output_options,
+    add_own_methods,
     add_question_options,
     load_for,
     read_target,
@@ -20,6 +21,7 @@ EPILOG = """examples:
   whyformer compare scene.png --target 3 --target 8 --out figure.png
   whyformer compare "a joyless film" --out methods.html
   whyformer compare photo.jpg --model ./my-vit --method rollout --method gradcam -o figure.svg
+  whyformer compare scene.png --methods-from mine.py
 """
 
 
@@ -41,6 +43,7 @@ def add_to(commands: Any) -> None:
         help="only these (default: all but attention_flow, which is slow, and the ablations)",
     )
     parser.add_argument("--all", action="store_true", help="the slow one and the ablations as well")
+    add_own_methods(parser)
     add_output_options(parser)
     parser.set_defaults(run=run)
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.options import add_model_options, load_for, load_named
+from whyformer.cli.options import add_model_options, add_own_methods, load_for, load_named
 from whyformer.errors import InputError
 from whyformer.methods import all_methods, get_method
 
@@ -29,6 +29,7 @@ examples:
   whyformer evaluate perturbation --model ./my-vit --data imagenet/val --limit 1000 --out runs/in
   whyformer evaluate rationales --model ./my-bert --data movies/ --out runs/movies
   whyformer evaluate erasure --model ./my-bert --data datasets:imdb --limit 500 --out runs/imdb
+  whyformer evaluate pointing --limit 200 --methods-from mine.py --methods mine,rollout
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
 
 image data: a folder for each class (named by ImageNet's number, by index or by label), ImageNet's
@@ -59,6 +60,7 @@ def add_to(commands: Any) -> None:
         metavar="A,B,...",
         help="or all (default: all but attention_flow, which is slow, and the ablations)",
     )
+    add_own_methods(parser)
     parser.add_argument(
         "--preset", default="stable", metavar="NAME", help="stable (default), paper or reference"
     )

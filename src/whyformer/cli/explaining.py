@@ -12,6 +12,7 @@ from whyformer.cli.many import explain_many, list_inputs
 from whyformer.cli.options import (
     add_model_options,
     add_output_options,
+    add_own_methods,
     add_question_options,
     load_for,
     look_of,
@@ -55,6 +56,7 @@ def add_to(commands: Any) -> None:
         metavar="NAME",
         help="see `whyformer methods` (default: transformer_attribution)",
     )
+    add_own_methods(parser)
     add_output_options(parser)
     many = parser.add_argument_group("many inputs (--out is a folder)")
     many.add_argument("--lines", action="store_true", help="every line of a file is a text")

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from whyformer.cli.options import add_model_options
+from whyformer.cli.options import add_model_options, add_own_methods
 from whyformer.errors import InputError
 from whyformer.methods import methods
 from whyformer.models.catalogue import EMBEDDED
@@ -17,9 +17,10 @@ def add_to(commands: Any) -> None:
     listed = commands.add_parser(
         "methods",
         help="list the methods",
-        epilog="example:\n  whyformer methods --json",
+        epilog="examples:\n  whyformer methods --json\n  whyformer methods --methods-from mine.py",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_own_methods(listed)
     listed.add_argument("--json", action="store_true", help="print JSON")
     listed.set_defaults(run=list_methods)
 

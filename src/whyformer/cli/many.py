@@ -18,6 +18,7 @@ from whyformer.cli.inputs import Given, read_input, with_pair
 from whyformer.cli.options import load_for, look_of
 from whyformer.errors import InputError, OutputError
 from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, what_is, write_whole
+from whyformer.methods import get_method
 from whyformer.words import printable, shorten
 
 SETTINGS, DONE = ".whyformer.json", ".whyformer-done.tsv"
@@ -163,6 +164,14 @@ def _read(entry: Entry, options: argparse.Namespace) -> Given:
     return read_input(entry.source, options)
 
 
+def own_code(options: argparse.Namespace) -> dict[str, str]:
+    """Settings for a method or a preset of one's own: results of older code are not its results."""
+    from whyformer.code import code_of, rules_of
+
+    method = {} if get_method(options.method).built_in else {"code": code_of(options.method)}
+    return {**method, **rules_of(options.preset)}
+
+
 class Results:
     """A folder of results: the settings that they were made with, and what each was made from."""
 
@@ -182,6 +191,7 @@ class Results:
             "target": options.target,
             "method": options.method,
             "preset": options.preset,
+            **own_code(options),
             "pair": options.pair,
             "pieces": options.pieces,
             "look": vars(look_of(options)),

@@ -35,6 +35,16 @@ def add_model_options(parser: argparse.ArgumentParser, several: bool = False) ->
     )
 
 
+def add_own_methods(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--methods-from",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a Python file that registers methods or presets of your own; it is run",
+    )
+
+
 def add_question_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("question")
     group.add_argument(

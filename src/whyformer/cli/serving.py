@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from whyformer.cli.options import DEFAULT_MODELS, add_model_options, load_named
+from whyformer.cli.options import DEFAULT_MODELS, add_model_options, add_own_methods, load_named
 from whyformer.errors import ModelError
 
 EPILOG = """examples:
@@ -24,6 +24,7 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_model_options(parser, several=True)
+    add_own_methods(parser)
     group = parser.add_argument_group("server")
     group.add_argument("--host", default="127.0.0.1", help="where to listen (default: 127.0.0.1)")
     group.add_argument(

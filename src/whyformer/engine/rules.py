@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
+from whyformer.errors import InputError
+
 if TYPE_CHECKING:
     from whyformer.engine.learned import Learned
     from whyformer.engine.local import Terms
@@ -218,7 +220,6 @@ def whole_product(op: Product, relevance: Tensor, divide: Division) -> tuple[Ten
 class Rules:
     """One rule for each kind of operation; what is not here passes relevance unchanged."""
 
-    name: str
     divide: Division
     learned: Callable[[Learned, Tensor, Division], Tensor]
     sum: Callable[[Sum, Tensor, Division], tuple[Tensor, Tensor]]
@@ -241,7 +242,6 @@ class Preset:
 _STABLE = Preset(
     "stable",
     attribution=Rules(
-        "stable",
         divide=stabilised,
         learned=positive_pairs_fast,
         sum=normalised_shares,
@@ -249,7 +249,6 @@ _STABLE = Preset(
         product=halved_product,
     ),
     lrp=Rules(
-        "stable lrp",
         divide=stabilised,
         learned=positive_activations,
         sum=shares,
@@ -261,7 +260,6 @@ _STABLE = Preset(
 _PAPER = Preset(
     "paper",
     attribution=Rules(
-        "paper",
         divide=guarded,
         learned=positive_pairs,
         sum=normalised_shares,
@@ -269,7 +267,6 @@ _PAPER = Preset(
         product=halved_product,
     ),
     lrp=Rules(
-        "paper lrp",
         divide=guarded,
         learned=positive_activations,
         sum=shares,
@@ -281,7 +278,6 @@ _PAPER = Preset(
 _REFERENCE = Preset(
     "reference",
     attribution=Rules(
-        "reference",
         divide=offset,
         divide_learned=offset,
         learned=positive_pairs,
@@ -290,7 +286,6 @@ _REFERENCE = Preset(
         product=halved_product,
     ),
     lrp=Rules(
-        "reference lrp",
         divide=offset,
         divide_learned=offset,
         learned=separate_signs,
@@ -300,4 +295,13 @@ _REFERENCE = Preset(
     ),
 )
 
-PRESETS: dict[str, Preset] = {p.name: p for p in (_STABLE, _PAPER, _REFERENCE)}
+BUILT_IN = (_STABLE, _PAPER, _REFERENCE)
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in BUILT_IN}
+
+
+def register_preset(preset: Preset) -> Preset:
+    """Add a preset of one's own, to be asked for by its name."""
+    if any(preset.name == known.name for known in BUILT_IN):
+        raise InputError(f"{preset.name!r} is a preset of whyformer; choose another name")
+    PRESETS[preset.name] = preset
+    return preset

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from whyformer.code import code_of
 from whyformer.errors import InputError, UnknownNameError, nearest
-from whyformer.evaluation.code import code_of
 from whyformer.evaluation.documents import open_documents
 from whyformer.evaluation.erasure import REMOVALS, Erasure
 from whyformer.evaluation.perturbation import Perturbation

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from whyformer.code import code_of
 from whyformer.engine.trace import as_logits
 from whyformer.evaluation.cache import Cache
-from whyformer.evaluation.code import code_of
 from whyformer.evaluation.samples import ImageSample
 from whyformer.evaluation.task import Record, Task
 from whyformer.methods import get_method

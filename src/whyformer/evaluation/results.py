@@ -8,8 +8,8 @@ from itertools import combinations
 
 import numpy as np
 
+from whyformer.code import code_of
 from whyformer.errors import InputError
-from whyformer.evaluation.code import code_of
 from whyformer.evaluation.estimates import Difference, Estimate, Resampled, holm
 from whyformer.evaluation.task import Measure, Record
 

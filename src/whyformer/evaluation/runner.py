@@ -23,9 +23,9 @@ import torch
 from tqdm.auto import tqdm
 
 from whyformer import __version__
+from whyformer.code import code_of
 from whyformer.errors import InputError, NumericalError, OutputError, TargetError
 from whyformer.evaluation.cache import Cache
-from whyformer.evaluation.code import code_of
 from whyformer.evaluation.samples import Samples
 from whyformer.evaluation.task import Record, Task
 from whyformer.files import check_same, what_is, write_whole
@@ -37,6 +37,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 SETTINGS = "settings.json"
+#: settings that maps kept for other runs depend on
+CACHED_BY = ("weights", "preparation", "rules")
 #: threads that read samples while the model works, and how many samples they are ahead
 READERS, AHEAD = 2, 4
 #: processes wait this long for the slowest of them
@@ -92,7 +94,7 @@ def run(
         missing = [m for m in methods if (samples.keys[i], m, codes[m]) not in done]
         if missing:
             pending.append((i, missing))
-    kept = Cache(cache, f"{settings['weights']} {settings['preparation']}")
+    kept = Cache(cache, " ".join(settings.get(key, "") for key in CACHED_BY).rstrip())
     wait()
     label = task.name + (f" 1/{size}" if size > 1 else "")
     with (

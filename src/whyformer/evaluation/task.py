@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from whyformer.code import rules_of
 from whyformer.evaluation.cache import Cache
 from whyformer.models.pipeline import Pipeline
 
@@ -66,4 +67,4 @@ class Task(ABC):
 
     @property
     def settings(self) -> Record:
-        return {"benchmark": self.name, **asdict(self)}
+        return {"benchmark": self.name, **asdict(self), **rules_of(self.preset)}

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from whyformer.code import code_of
 from whyformer.errors import InputError
 from whyformer.evaluation.cache import Cache
-from whyformer.evaluation.code import code_of
 from whyformer.evaluation.documents import Document
 from whyformer.methods import get_method
 from whyformer.models.pipeline import Recorded

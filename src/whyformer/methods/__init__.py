@@ -7,6 +7,7 @@ from whyformer.methods.registry import (
     default_methods,
     get_method,
     methods,
+    methods_from,
     register,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "default_methods",
     "get_method",
     "methods",
+    "methods_from",
     "register",
 ]

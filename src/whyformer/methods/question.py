@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from whyformer.engine import Preset, Rules, Trace
     from whyformer.tokens import Tokens
+
+    #: maps that were computed: by rules, None for the gradient, and whether the last block's alone
+    Memory = dict[tuple[Rules | None, bool], list[Tensor]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Question:
         *,
         keep: bool = False,
         full: bool = False,
-        memory: dict[tuple[str, bool], list[Tensor]] | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.trace = trace
         self.tokens = tokens
@@ -58,15 +61,13 @@ class Question:
 
     def gradients(self, last_only: bool = False) -> list[Tensor]:
         """The gradient of the target's logit by A, for every block or the last."""
-        return self._remember(
-            "gradient", last_only, lambda: self.trace.gradients(self._seed, last_only)
-        )
+        return self._remember(None, last_only, lambda: self.trace.gradients(self._seed, last_only))
 
     def relevances(self, rules: Rules | None = None, last_only: bool = False) -> list[Tensor]:
         """The relevance of A by the preset's rules, or by others, for every block or the last."""
         rules = rules or self.preset.attribution
         return self._remember(
-            rules.name,
+            rules,
             last_only,
             lambda: self.trace.relevances(rules, self._start(), last_only, self._keep),
         )
@@ -109,11 +110,13 @@ class Question:
         share = self._seed.abs()
         return share / share.sum(-1, keepdim=True)
 
-    def _remember(self, name: str, last_only: bool, make):  # type: ignore[no-untyped-def]
+    def _remember(
+        self, rules: Rules | None, last_only: bool, make: Callable[[], list[Tensor]]
+    ) -> list[Tensor]:
         if self._memory is None:
             return make()
-        if last_only and (name, False) in self._memory:
-            return self._memory[name, False][-1:]
-        if (name, last_only) not in self._memory:
-            self._memory[name, last_only] = make()
-        return self._memory[name, last_only]
+        if last_only and (rules, False) in self._memory:
+            return self._memory[rules, False][-1:]
+        if (rules, last_only) not in self._memory:
+            self._memory[rules, last_only] = make()
+        return self._memory[rules, last_only]

@@ -7,9 +7,11 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.errors import UnknownNameError, nearest
+from whyformer.errors import InputError, UnknownNameError, nearest
+from whyformer.methods.own import import_packages, run_file, source_of
 
 if TYPE_CHECKING:
     from whyformer.methods.question import Answer, Question
@@ -34,10 +36,21 @@ class Method:
         """The names of the keywords that the method takes beside the question."""
         return list(inspect.signature(self.function).parameters)[1:]
 
+    @property
+    def built_in(self) -> bool:
+        return home_of(self.function).startswith(BUILT_IN)
+
+    @property
+    def file(self) -> Path | None:
+        """The file that ``methods_from`` took it from."""
+        source = source_of(home_of(self.function))
+        return None if source is None else source.file
+
     def __call__(self, question: Question, **options: Any) -> Answer:
         return self.function(question, **options)
 
 
+BUILT_IN = "whyformer.methods."
 DEFAULT_METHOD = "transformer_attribution"
 
 _METHODS: dict[str, Method] = {}
@@ -49,18 +62,43 @@ def register(
     """Add a method under a name, with one line that says what it does."""
 
     def decorate(function: Callable[..., Answer]) -> Callable[..., Answer]:
-        _METHODS[name] = Method(name, summary, function, class_specific, on_request)
+        method = Method(name, summary, function, class_specific, on_request)
+        if not method.built_in:
+            import_built_in()
+            if name in _METHODS and _METHODS[name].built_in:
+                raise InputError(f"{name!r} is a method of whyformer; choose another name")
+        _METHODS[name] = method
         return function
 
     return decorate
 
 
 def methods() -> dict[str, Method]:
-    """All registered methods by name: the built-in ones and those you registered."""
+    """All registered methods by name: the built-in ones, packages', and those you registered."""
+    import_built_in()
+    import_packages()
+    return dict(sorted(_METHODS.items()))
+
+
+def methods_from(path: str | Path) -> dict[str, Method]:
+    """Run a Python file and return the methods that it registers.
+
+    ``--methods-from FILE`` on the command line. A file may also register presets.
+    """
+    known = methods()
+    run_file(path)
+    return {name: method for name, method in methods().items() if method != known.get(name)}
+
+
+def import_built_in() -> None:
     package = importlib.import_module("whyformer.methods")
     for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"whyformer.methods.{module.name}")
-    return dict(sorted(_METHODS.items()))
+        importlib.import_module(f"{BUILT_IN}{module.name}")
+
+
+def home_of(function: Callable[..., Any]) -> str:
+    """The module that a method's function was written in."""
+    return str(getattr(function, "__module__", ""))
 
 
 def get_method(name: str) -> Method:

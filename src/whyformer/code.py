@@ -7,23 +7,40 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import whyformer
+from whyformer.engine import PRESETS
+from whyformer.engine.rules import BUILT_IN
 from whyformer.methods import get_method
+from whyformer.methods.own import source_of
 
 PLAIN = (int, float, str, bool, bytes, type(None))
 
 
 def code_of(method: str) -> str:
-    """The same for the same code: of the engine, and of the method's module or function."""
-    function = get_method(method).function
-    own = of_function(function)
-    if getattr(function, "__module__", "").startswith("whyformer.methods."):
-        own = "".join(of_module(module) for module in built_from(sys.modules[function.__module__]))
-    return hashlib.sha256(f"{of_engine()} {own}".encode()).hexdigest()[:8]
+    """The same for the same code: of the engine, and of the method's module, file or function."""
+    found = get_method(method)
+    own = of_function(found.function)
+    if found.built_in:
+        home = sys.modules[found.function.__module__]
+        own = "".join(of_module(module) for module in built_from(home))
+    return digest(f"{of_engine()} {own}")
+
+
+def rules_of(preset: str) -> dict[str, str]:
+    """A setting for runs under a preset of one's own, whose rules may change."""
+    if any(preset == known.name for known in BUILT_IN):
+        return {}
+    tables = (PRESETS[preset].attribution, PRESETS[preset].lrp)
+    return {"rules": digest("".join(of_function(f) for table in tables for f in astuple(table)))}
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def of_function(function: Callable[..., Any]) -> str:
@@ -31,6 +48,9 @@ def of_function(function: Callable[..., Any]) -> str:
     if isinstance(function, functools.partial):
         given = _plain(function.args) + _plain(tuple(sorted(function.keywords.items())))
         return of_function(function.func) + given
+    file = source_of(getattr(function, "__module__", ""))
+    if file is not None:
+        return file.text
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError):
