@@ -1,6 +1,7 @@
 # make demo    a first look, offline            make test    lint, types, all tests
 # make bench   what an explanation costs        make unit    the quick tests alone
 # make points  the pointing game                make images  the README's pictures
+# make docs    the site, in build/site             make notebooks  the tutorials as notebooks
 # make results RUNS=runs  the tables of docs/results.md, from the runs of its own commands
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VISION := .venv/vision
 RUNS   ?= runs
 PIP    := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test unit lint types test-main test-vision bench points images results format clean
+.PHONY: demo test unit lint types test-main test-vision bench points images results docs format clean
 
 demo: $(MAIN)/ready
 	$(MAIN)/bin/whyformer demo
@@ -46,6 +47,10 @@ images: $(MAIN)/ready
 
 results: $(MAIN)/ready
 	$(MAIN)/bin/python docs/results.py $(RUNS)
+
+docs: $(MAIN)/ready
+	NO_MKDOCS_2_WARNING=1 $(MAIN)/bin/python -m mkdocs build --strict
+	@echo "open build/site/index.html, or for its search: $(MAIN)/bin/python -m http.server -d build/site"
 
 format: $(MAIN)/ready
 	$(MAIN)/bin/ruff check --fix .

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from data_sets import NUMBERS, labels_of, refused
+from data_sets import NUMBERS, gtsegs, labels_of, refused
 from whyformer.errors import InputError
 from whyformer.evaluation.classes import imagenet_numbers
 from whyformer.evaluation.samples import Some, open_images
@@ -183,22 +183,6 @@ class TestImageNet:
             assert Some(samples, 2).fingerprint == samples.fingerprint
             found.append(samples.fingerprint)
         assert found[0] == found[2] != found[1]
-
-
-def gtsegs(path: Path, pairs: list[tuple[np.ndarray, np.ndarray]]) -> Path:
-    """The structure of gtsegs_ijcv.mat: arrays with their axes reversed, behind references."""
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(path, "w") as file:
-        kept = file.create_group("#refs#")
-        shape = (len(pairs), 1)
-        images = file.create_dataset("value/img", shape, h5py.ref_dtype)
-        masks = file.create_dataset("value/gt", shape, h5py.ref_dtype)
-        for i, (image, mask) in enumerate(pairs):
-            images[i, 0] = kept.create_dataset(f"img{i}", data=image.transpose(2, 1, 0)).ref
-            cell = kept.create_dataset(f"cell{i}", (1, 1), h5py.ref_dtype)
-            cell[0, 0] = kept.create_dataset(f"gt{i}", data=mask.transpose(1, 0)).ref
-            masks[i, 0] = cell.ref
-    return path
 
 
 def pairs(count: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -16,31 +16,12 @@ from torch import nn
 
 import whyformer
 from conftest import shared
+from small_images import save_vit, write
 from small_texts import save_bert
 from whyformer import ModelError, TargetError, UnknownNameError, WhyformerError
 from whyformer.models.catalogue import EMBEDDED
-from zoo import VISION
 
-PREPROCESSOR = {
-    "image_processor_type": "ViTImageProcessor",
-    "do_normalize": True, "do_rescale": True, "do_resize": True,
-    "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
-    "resample": 2, "rescale_factor": 1 / 255, "size": {"height": 32, "width": 32},
-}  # fmt: skip
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
-
-
-def save_vit(folder: Path, kind: str = "ViTForImageClassification", **config: Any) -> Path:
-    import transformers
-
-    settings = transformers.ViTConfig(**{**VISION, **config})
-    getattr(transformers, kind)(settings).save_pretrained(folder)
-    write(folder / "preprocessor_config.json", PREPROCESSOR)
-    return folder
-
-
-def write(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content))
 
 
 def edit(path: Path, **changes: Any) -> None:

@@ -34,14 +34,16 @@ DEFAULT_PRESET = "stable"
 class Explainer:
     """Explains an unmodified classifier: any ``nn.Module`` that returns logits.
 
-    >>> explainer = Explainer(model)
-    >>> explanation = explainer(pixel_values, target=281)
-    >>> explanation.image_map()
-
     ``labels`` names the classes (Hugging Face models bring theirs). ``pooling`` and ``grid``
     overrule what is read off the model: which row the classifier looks at, and the patch grid.
     ``cache_weights`` keeps |W| of every weight between calls: faster for single samples, at the
     price of a second copy of the weights.
+
+    Examples:
+        >>> explainer = whyformer.Explainer(whyformer.load("demo-vision").model)
+        >>> explanation = explainer(torch.zeros(2, 3, 96, 96), target=3)
+        >>> explanation.image_map().shape
+        torch.Size([2, 96, 96])
     """
 
     def __init__(

@@ -101,9 +101,10 @@ class Explanation:
         return self.logits.sigmoid() if self.problem == MULTI_LABEL else self.logits.softmax(-1)
 
     def save(self, path: str | Path, **options: Any) -> Path:
-        """Write a picture, a page or numbers, by the name's ending: see ``whyformer.render.save``.
+        """Write a picture, a page or numbers, by the name's ending.
 
-        >>> explanation.save("why.png"), explanation.save("why.html")
+        Endings: .png, .svg, .html, .json, .npz, .tex. ``options`` are those of
+        ``whyformer.render.save``.
         """
         from whyformer.render import save
 

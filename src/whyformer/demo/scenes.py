@@ -1,8 +1,8 @@
 """Digit scenes: real handwritten digits on cluttered ground, with the exact mask of each.
 
 >>> scene = draw_scene(seed=7, count=2)
->>> scene.image, scene.labels, scene.masks.shape
-(<PIL.Image.Image image mode=RGB size=96x96>, (3, 8), (2, 96, 96))
+>>> scene.image.size, scene.labels, scene.masks.shape
+((96, 96), (8, 0), (2, 96, 96))
 
 A scene is a pure function of its arguments. The digits of ``split="test"`` appear in no training
 scene.

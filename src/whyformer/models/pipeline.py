@@ -25,8 +25,10 @@ PASSING = ("transformers_version", "dtype", "torch_dtype")
 class Pipeline(ABC):
     """Ask a model why, from files, pictures and sentences.
 
-    >>> why = whyformer.load("demo-vision")
-    >>> why("scene.png", target="3").save("why.png")
+    Examples:
+        >>> why = whyformer.load("demo-vision")
+        >>> why("scene.png", target="3").save("why.png")
+        PosixPath('why.png')
     """
 
     kind: ClassVar[str]

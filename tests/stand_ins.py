@@ -1,0 +1,130 @@
+"""What the documentation's commands work on: small models and data under the names it uses.
+
+    python tests/stand_ins.py FOLDER
+
+The formats are the real ones; the models are small and their weights random, so that every command
+runs offline in seconds. Hub ids resolve in ``hub``, the hub's own cache.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from data_sets import NUMBERS, gtsegs
+from small_images import save_vit
+from small_texts import save_bert
+from tuning import sentences, write_tsv
+from whyformer.demo.scenes import draw_scene
+
+SENTIMENT: dict[str, Any] = {
+    "num_labels": 2,
+    "id2label": {0: "negative", 1: "positive"},
+    "label2id": {"negative": 0, "positive": 1},
+}
+NAMED = {0: "cat", 1: "dog", 242: "boxer", 281: "tabby, tabby cat"}
+HUB = {
+    "google/vit-base-patch16-224": "my-vit",
+    "google-bert/bert-base-uncased": "my-encoder",
+    "textattack/bert-base-uncased-imdb": "my-bert",
+}
+
+
+def furnish(folder: Path) -> Path:
+    """Write everything into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    models(folder)
+    hub(folder)
+    texts(folder)
+    images(folder)
+    return folder
+
+
+def models(folder: Path) -> None:
+    torch.manual_seed(0)
+    labels = {i: NAMED.get(i, f"class {i}") for i in range(1000)}
+    names = {"num_labels": 1000, "id2label": labels, "label2id": {v: k for k, v in labels.items()}}
+    save_vit(folder / "my-vit", side=224, patch_size=16, **names)
+    save_bert(folder / "my-bert", positions=512, **SENTIMENT)
+    save_bert(folder / "my-encoder", kind="BertModel", positions=512)
+
+
+def hub(folder: Path) -> None:
+    """The layout in which huggingface_hub keeps what it downloaded."""
+    for name, source in HUB.items():
+        kept = folder / "hub" / f"models--{name.replace('/', '--')}"
+        (kept / "refs").mkdir(parents=True)
+        (kept / "refs" / "main").write_text("0" * 40)
+        shutil.copytree(folder / source, kept / "snapshots" / ("0" * 40))
+
+
+def texts(folder: Path) -> None:
+    review = "A warm, witty film: the plot is thin, but the acting is superb."
+    (folder / "review.txt").write_text(review + "\n")
+    lines = ["a joyless film", "a warm film", "superb acting, thin plot", "nobody laughed"]
+    (folder / "sentences.txt").write_text("\n".join(lines) + "\n")
+    write_tsv(folder / "reviews.tsv", sentences(60))
+    documents = folder / "movies" / "docs"
+    documents.mkdir(parents=True)
+    for split, count in (("train", 20), ("val", 8), ("test", 6)):
+        entries = []
+        for i, (text, label) in enumerate(sentences(count, seed=count)):
+            key = f"{split}{i}.txt"
+            (documents / key).write_text(text + " .\nthe end .")
+            entries.append(json.dumps(annotation(key, text, label)))
+        (folder / "movies" / f"{split}.jsonl").write_text("\n".join(entries) + "\n")
+
+
+def annotation(key: str, text: str, label: str) -> dict[str, Any]:
+    """An entry of ERASER's lists, whose evidence is the word that tells the class."""
+    telling = "superb" if label == "POS" else "without"
+    start = text.split().index(telling)
+    evidence = {
+        "docid": key, "text": telling, "start_token": start, "end_token": start + 1,
+        "start_sentence": 0, "end_sentence": 1,
+    }  # fmt: skip
+    query = "What is the sentiment of this review?"
+    return {
+        "annotation_id": key, "classification": label, "query": query,
+        "evidences": [[evidence]], "docids": None,
+    }  # fmt: skip
+
+
+def images(folder: Path) -> None:
+    draw_scene(7, labels=(3, 8)).image.save(folder / "scene.png")
+    photo(0).save(folder / "photo.jpg")
+    (folder / "photos").mkdir()
+    for i in range(4):
+        photo(i).save(folder / "photos" / f"{i}.jpg")
+    for place, number in enumerate(NUMBERS):
+        kept = folder / "imagenet" / "val" / number
+        kept.mkdir(parents=True)
+        photo(place).save(kept / f"ILSVRC2012_val_{place + 1:08d}.JPEG")
+    masked = [draw_scene(seed, labels=(3,)) for seed in range(3)]
+    for name in ("images", "masks"):
+        (folder / "pets" / name).mkdir(parents=True)
+    index = []
+    for i, scene in enumerate(masked):
+        scene.image.save(folder / "pets" / "images" / f"{i}.png")
+        Image.fromarray(scene.masks[0]).save(folder / "pets" / "masks" / f"{i}.png")
+        index.append({"image": f"images/{i}.png", "mask": f"masks/{i}.png", "label": "cat"})
+    (folder / "pets" / "index.jsonl").write_text("".join(json.dumps(e) + "\n" for e in index))
+    pairs = [(np.asarray(s.image), s.masks[0].astype(np.uint8)) for s in masked]
+    gtsegs(folder / "gtsegs_ijcv.mat", pairs)
+
+
+def photo(seed: int) -> Image.Image:
+    """Soft shapes in soft colours, of a photo's size."""
+    coarse = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
+    return Image.fromarray(coarse).resize((320, 240), Image.Resampling.BICUBIC)
+
+
+if __name__ == "__main__":
+    furnish(Path(sys.argv[1]))
