@@ -38,6 +38,8 @@ TITLE = re.compile(r'title="([^"]+)"')
 ENVIRONMENT = re.compile(r"^<!-- environment: (\w+) -->$", re.MULTILINE)
 INDENTED = re.compile(r"(?:\A|\n)[^\s\-*\d!].*\n\n(?: {4}\S.*\n)", re.MULTILINE)
 SNIPPET = "--8<--"
+#: what one block exports, the next one has
+EXPORTED = ".exported"
 SERVER = "http://127.0.0.1:8000"
 
 
@@ -109,8 +111,10 @@ class Session:
             words = shlex.split(command, comments=True)
             subprocess.run([*words, "--dry-run"], cwd=ROOT, check=True, capture_output=True)
             return ""
+        command = command.replace(SERVER, self.address)
+        whole = f"source {EXPORTED}\n{command}\nexport -p > {EXPORTED}"
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command.replace(SERVER, self.address)],
+            ["bash", "-euo", "pipefail", "-c", whole],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
@@ -153,6 +157,7 @@ def commands(text: str) -> Iterator[str]:
 def main(page: Path) -> None:
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     sys.path.insert(0, os.getcwd())
+    Path(EXPORTED).touch()
     session = Session(page)
     try:
         for block in blocks_of(page.read_text(encoding="utf-8")):

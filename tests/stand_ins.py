@@ -30,6 +30,16 @@ SENTIMENT: dict[str, Any] = {
     "label2id": {"negative": 0, "positive": 1},
 }
 NAMED = {0: "cat", 1: "dog", 242: "boxer", 281: "tabby, tabby cat"}
+#: the names of the data that docs/results.md was measured with
+MEASURED = {
+    "deit_tiny_patch16_224_hf": "my-vit",
+    "eraser_movies": "movies",
+    "imagenet_samples": "imagenet/val",
+    "minilm_sentiment": "my-bert",
+    "pets_segmentation": "pets",
+}
+#: parts of a checkout that commands name
+CHECKOUT = ("benchmarks", "examples")
 HUB = {
     "google/vit-base-patch16-224": "my-vit",
     "google-bert/bert-base-uncased": "my-encoder",
@@ -44,6 +54,10 @@ def furnish(folder: Path) -> Path:
     hub(folder)
     texts(folder)
     images(folder)
+    for name, source in MEASURED.items():
+        (folder / name).symlink_to(source)
+    for name in CHECKOUT:
+        (folder / name).symlink_to(Path(__file__).resolve().parents[1] / name)
     return folder
 
 

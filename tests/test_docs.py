@@ -47,7 +47,7 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("page", [marked(page) for page in PAGES])
 def test_every_block_runs(page: Path, furnished: Path, tmp_path: Path) -> None:
-    shutil.copytree(furnished, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(furnished, tmp_path, symlinks=True, dirs_exist_ok=True)
     surroundings = {
         **os.environ,
         "HF_HUB_CACHE": str(tmp_path / "hub"),
@@ -67,7 +67,7 @@ def test_every_block_runs(page: Path, furnished: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_examples_in_docstrings(furnished: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    shutil.copytree(furnished, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(furnished, tmp_path, symlinks=True, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     package = Path(whyformer.__file__).parent
     modules = [
@@ -89,6 +89,14 @@ def test_nothing_hides_from_the_runner(page: Path) -> None:
     languages = {block.language for block in blocks_of(markdown) if block.title is None}
     assert languages - SHOWN <= {"python", "sh"}
     assert not INDENTED.search(re.sub(r"```.*?```", "", markdown, flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "benchmarks/README.md"])
+def test_links_of_the_repository_resolve(name: str) -> None:
+    page = ROOT / name
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    inside = [link for link in links if not link.startswith("http")]
+    assert [link for link in inside if not (page.parent / urldefrag(link)[0]).exists()] == []
 
 
 def inline_commands() -> Iterator[tuple[str, str]]:
