@@ -152,7 +152,7 @@ class TestMany:
         out = tmp_path / "maps"
         run("explain", photos, "--out", out)
         for content in ("{", "[]", ""):
-            (out / ".whyformer.json").write_text(content)
+            (out / ".whyformer-settings").write_text(content)
             code, _, errors = run("explain", photos, "--out", out)
             assert code in (0, 2)
             assert "Traceback" not in errors
@@ -252,7 +252,7 @@ class TestProcesses:
         assert b"Traceback" not in errors
         done = results(out)
         assert 2 <= len(done) < 40
-        assert sorted(os.listdir(out)) == [".whyformer-done.tsv", ".whyformer.json", *done]
+        assert sorted(os.listdir(out)) == [".whyformer-done.tsv", ".whyformer-settings", *done]
         for name in done:
             assert (out / name).read_text().rstrip().endswith("</html>")
         code, output, _ = run(*arguments)

@@ -21,7 +21,7 @@ from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, what_is, write_whole
 from whyformer.methods import get_method
 from whyformer.words import printable, shorten
 
-SETTINGS, DONE = ".whyformer.json", ".whyformer-done.tsv"
+SETTINGS, DONE = ".whyformer-settings", ".whyformer-done.tsv"
 
 
 @dataclass(frozen=True)
