@@ -3,18 +3,20 @@
 # make points  the pointing game                make images  the README's pictures
 # make results RUNS=runs  the tables of docs/results.md, from the runs of its own commands
 
-PYTHON ?= python3
-MAIN   := .venv/main
-VISION := .venv/vision
-RUNS   ?= runs
-PIP    := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PYTHON  ?= python3
+MAIN    := .venv/main
+VISION  := .venv/vision
+INTEROP := .venv/interop
+RUNS    ?= runs
+PIP     := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test unit lint types test-main test-vision bench points images results format clean
+.PHONY: demo test unit lint types test-main test-vision test-interop bench points images results \
+	format clean
 
 demo: $(MAIN)/ready
 	$(MAIN)/bin/whyformer demo
 
-test: lint types test-main test-vision
+test: lint types test-main test-vision test-interop
 
 lint: $(MAIN)/ready
 	$(MAIN)/bin/ruff check .
@@ -24,13 +26,16 @@ types: $(MAIN)/ready
 	$(MAIN)/bin/mypy
 
 test-main: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 -m "not vision"
+	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not interop"
 
 test-vision: $(VISION)/ready
 	$(VISION)/bin/python -m pytest -m vision
 
+test-interop: $(INTEROP)/ready
+	$(INTEROP)/bin/python -m pytest -m interop
+
 unit: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not slow"
+	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not interop and not slow"
 
 bench: $(MAIN)/ready
 	$(MAIN)/bin/python benchmarks/cost.py
@@ -51,8 +56,8 @@ format: $(MAIN)/ready
 	$(MAIN)/bin/ruff check --fix .
 	$(MAIN)/bin/ruff format .
 
-# Two environments: torchvision, which timm and open_clip need, would break transformers in the
-# first where its build does not match torch's.
+# Three environments: torchvision, which timm and open_clip need, would break transformers in the
+# first where its build does not match torch's; captum and quantus are what others compare with.
 $(MAIN)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(MAIN)
 	$(MAIN)/bin/python $(PIP) torch
@@ -63,6 +68,12 @@ $(VISION)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VISION)
 	$(VISION)/bin/python $(PIP) torch
 	$(VISION)/bin/python $(PIP) --editable ".[dev,vision]"
+	touch $@
+
+$(INTEROP)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/python $(PIP) torch
+	$(INTEROP)/bin/python $(PIP) --editable ".[dev,interop]"
 	touch $@
 
 clean:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.trace import as_logits
+from whyformer.engine.calls import as_logits
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.code import code_of
 from whyformer.evaluation.samples import ImageSample
