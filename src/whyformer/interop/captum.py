@@ -15,6 +15,7 @@ from whyformer.methods import DEFAULT_METHOD, get_method
 
 try:
     from captum.attr import Attribution
+    from captum.log import log_usage
 except ImportError as error:
     raise ImportError(f"captum is needed: pip install 'whyformer[captum]' ({error})") from error
 
@@ -40,6 +41,7 @@ class WhyformerAttribution(Attribution):  # type: ignore[misc]
         self.method, self.preset, self.options = method, preset, options
         super().__init__(Logits(self.explainer.model))
 
+    @log_usage()  # type: ignore[untyped-decorator]  # NoiseTunnel calls what this wraps
     def attribute(
         self,
         inputs: Tensor | tuple[Tensor, ...],

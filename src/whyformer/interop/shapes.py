@@ -58,11 +58,11 @@ def at_inputs(explanation: Explanation, inputs: Tensor) -> Tensor:
         shown = relevance.masked_fill(~explanation.content, 0)[:, -inputs.shape[1] :]
         if inputs.ndim == 2:
             return shown
-        return (shown / inputs.shape[2]).unsqueeze(-1).expand(*inputs.shape)
+        return (shown / inputs.shape[2]).unsqueeze(-1).expand(*inputs.shape).contiguous()
     pixels = explanation.input_relevance
     if pixels is None:
         pixels = spread(explanation.tokens.to_map(relevance), inputs.shape[-2:])
-    return (pixels / inputs.shape[1]).unsqueeze(1).expand(*inputs.shape)
+    return (pixels / inputs.shape[1]).unsqueeze(1).expand(*inputs.shape).contiguous()
 
 
 def spread(patches: Tensor, size: Sequence[int]) -> Tensor:
