@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.explainer import DEFAULT_PRESET, Explainer, get_preset
-from whyformer.interop.shapes import Logits, as_explainer, at_inputs, by_name
+from whyformer.interop.shapes import Logits, as_explainer, at_inputs, by_name, explain
 from whyformer.methods import DEFAULT_METHOD, get_method
 
 try:
@@ -61,7 +61,8 @@ class WhyformerAttribution(Attribution):  # type: ignore[misc]
             )
         more = additional_forward_args
         beside = more if isinstance(more, tuple) else () if more is None else (more,)
-        explanation = self.explainer(
+        explanation = explain(
+            self.explainer,
             by_name(self.explainer.model, (*given, *beside)),
             one_each(target),
             self.method,

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from whyformer.explainer import DEFAULT_PRESET, Explainer
-from whyformer.interop.shapes import Logits, as_explainer, at_inputs
+from whyformer.interop.shapes import Logits, as_explainer, at_inputs, explain
 from whyformer.methods import DEFAULT_METHOD
 
 __all__ = ["Logits", "explain_func"]
@@ -34,9 +34,8 @@ def explain_func(
     says where it lives.
     """
     given = torch.as_tensor(np.asarray(inputs))
-    explainer = as_explainer(model)
-    asked: Any = torch.as_tensor(np.asarray(targets)).flatten().long()
-    explanation = explainer(given, asked, method, preset, **options)
+    asked = torch.as_tensor(np.asarray(targets)).flatten().long()
+    explanation = explain(as_explainer(model), given, asked, method, preset, **options)
     found = at_inputs(explanation, given)
     if explanation.grid is not None:
         found = found.sum(1, keepdim=True)

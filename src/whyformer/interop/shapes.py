@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from whyformer.engine.calls import Inputs, as_logits
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
+from whyformer.methods import get_method
+from whyformer.targets import Target
 
 
 class Logits(nn.Module):
@@ -30,6 +32,14 @@ class Logits(nn.Module):
 
 def as_explainer(given: Explainer | nn.Module) -> Explainer:
     return given if isinstance(given, Explainer) else Explainer(given)
+
+
+def explain(
+    explainer: Explainer, inputs: Inputs, target: Target, method: str, preset: str, **options: Any
+) -> Explanation:
+    """Ask; where the class makes no difference it is left out, as others always give one."""
+    asked = target if get_method(method).class_specific else None
+    return explainer(inputs, asked, method, preset, **options)
 
 
 def by_name(model: nn.Module, values: Sequence[Any]) -> Inputs:
