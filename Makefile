@@ -4,18 +4,20 @@
 # make docs    the site, in build/site             make notebooks  the tutorials as notebooks
 # make results RUNS=runs  the tables of docs/results.md, from the runs of its own commands
 
-PYTHON ?= python3
-MAIN   := .venv/main
-VISION := .venv/vision
-RUNS   ?= runs
-PIP    := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PYTHON  ?= python3
+MAIN    := .venv/main
+VISION  := .venv/vision
+INTEROP := .venv/interop
+RUNS    ?= runs
+PIP     := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test unit lint types test-main test-vision bench points images results docs format clean
+.PHONY: demo test unit lint types test-main test-vision test-interop bench points images results \
+	docs format clean
 
 demo: $(MAIN)/ready
 	$(MAIN)/bin/whyformer demo
 
-test: lint types test-main test-vision
+test: lint types test-main test-vision test-interop
 
 lint: $(MAIN)/ready
 	$(MAIN)/bin/ruff check .
@@ -25,13 +27,16 @@ types: $(MAIN)/ready
 	$(MAIN)/bin/mypy
 
 test-main: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 -m "not vision"
+	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not interop"
 
 test-vision: $(VISION)/ready
 	$(VISION)/bin/python -m pytest -m vision
 
+test-interop: $(INTEROP)/ready
+	$(INTEROP)/bin/python -m pytest -m interop
+
 unit: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not slow"
+	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not interop and not slow"
 
 bench: $(MAIN)/ready
 	$(MAIN)/bin/python benchmarks/cost.py
@@ -56,8 +61,8 @@ format: $(MAIN)/ready
 	$(MAIN)/bin/ruff check --fix .
 	$(MAIN)/bin/ruff format .
 
-# Two environments: torchvision, which timm and open_clip need, would break transformers in the
-# first where its build does not match torch's.
+# Three environments: torchvision, which timm and open_clip need, would break transformers in the
+# first where its build does not match torch's; captum and quantus are what others compare with.
 $(MAIN)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(MAIN)
 	$(MAIN)/bin/python $(PIP) torch
@@ -68,6 +73,12 @@ $(VISION)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VISION)
 	$(VISION)/bin/python $(PIP) torch
 	$(VISION)/bin/python $(PIP) --editable ".[dev,vision]"
+	touch $@
+
+$(INTEROP)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/python $(PIP) torch
+	$(INTEROP)/bin/python $(PIP) --editable ".[dev,interop]"
 	touch $@
 
 clean:

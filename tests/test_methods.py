@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from whyformer.methods.question import Answer, Question
 from zoo import CASES
 
 CASE = {case.name: case for case in CASES}
+CAPTUM = {"input_x_gradient", "integrated_gradients", "saliency", "smoothgrad"}
 AGNOSTIC = ("rollout", "raw_attention", "attention_flow")
 
 
@@ -31,7 +33,7 @@ def recording() -> whyformer.Recording:
 
 def test_the_registry_names_every_method_with_one_line() -> None:
     found = whyformer.methods()
-    assert set(found) == {
+    assert set(found) - CAPTUM == {
         "ablation_last_block", "ablation_no_gradient", "ablation_second_block",
         "attention_flow", "generic_attention", "gradcam", "lrp", "partial_lrp", "raw_attention",
         "rollout", "transformer_attribution",
@@ -40,6 +42,14 @@ def test_the_registry_names_every_method_with_one_line() -> None:
         assert method.summary
         assert "\n" not in method.summary
         assert method.class_specific == (method.name not in AGNOSTIC)
+
+
+@pytest.mark.skipif(find_spec("captum") is not None, reason="captum is installed")
+@pytest.mark.parametrize("name", sorted(CAPTUM))
+def test_a_method_of_an_extra_says_what_to_install(name: str) -> None:
+    assert name not in whyformer.methods()
+    with pytest.raises(whyformer.UnknownNameError, match=r"pip install 'whyformer\[captum\]'"):
+        whyformer.load("demo-text")("a joyless film", method=name)
 
 
 def test_listing_methods_does_not_import_torch() -> None:

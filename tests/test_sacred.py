@@ -59,11 +59,17 @@ def test_a_model_is_afterwards_as_before(name: str) -> None:
     model.register_forward_hook(lambda *_: calls.append("hook"))
     before, output = state(model), call(model, inputs)
     recording = whyformer.Explainer(model).record(inputs)
-    for method in whyformer.methods():
-        recording.explain(method=method, **({"progress": False} if "flow" in method else {}))
+    methods = sorted(whyformer.methods().values(), key=varies_the_input)
+    for method in methods:
+        options = {"progress": False} if "flow" in method.name else {}
+        recording.explain(method=method.name, **options)
+        assert len(calls) == 2 or varies_the_input(method)
     assert same(state(model), before)
     assert torch.equal(call(model, inputs), output)
-    assert calls == ["hook"] * 3
+
+
+def varies_the_input(method: whyformer.Method) -> bool:
+    return method.function.__module__ == "whyformer.methods.captum"
 
 
 def test_the_inputs_are_not_touched() -> None:

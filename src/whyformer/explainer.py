@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whyformer.engine import PRESETS, Preset, Scratch, Trace, record
-from whyformer.engine.trace import Inputs, full_precision
+from whyformer.engine.calls import Inputs, full_precision
 from whyformer.errors import ModelError, NumericalError, UnknownNameError, nearest
 from whyformer.explanation import (
     MULTI_LABEL,

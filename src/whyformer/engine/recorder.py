@@ -28,6 +28,8 @@ class Seen:
     cross_attention: int = 0
     grids: list[tuple[int, int]] = field(default_factory=list)
     embedded: Tensor | None = None
+    words: Tensor | None = None
+    lookup: int = 0
     softmaxes: list[tuple[Operation, tuple[int, ...]]] = field(default_factory=list)
     fallbacks: dict[str, int] = field(default_factory=dict)
     cuts: list[str] = field(default_factory=list)
@@ -44,6 +46,8 @@ class Recorder(TorchFunctionMode):
         self.batch = batch
         self._inputs = {storage(tensor) for tensor in inputs}
         self.seen = Seen()
+        self._lookups = 0
+        self._given = False
         self._roots = {id(root): root for root in roots}
 
     def __torch_function__(
@@ -64,7 +68,7 @@ class Recorder(TorchFunctionMode):
         if name in CASTS:
             return widen_cast(func(*args, **kwargs), args[0])
         if any(t.dtype in HALF for t in tensors):
-            args, kwargs = self._widen(name, args, kwargs)
+            args, kwargs = widen(name, args, kwargs, self.is_activation)
         if not torch.is_grad_enabled():
             return self._cut(f"{name} under torch.no_grad()", func(*args, **kwargs))
         if name.endswith("_") and not name.endswith("__") and name[:-1] in HANDLERS:
@@ -136,13 +140,17 @@ class Recorder(TorchFunctionMode):
         """Text enters the graph where its embeddings do; those of positions are constants."""
         with torch.no_grad():
             out: Tensor = func(*args, **kwargs)
-        ids = args[0] if args else kwargs["input"]
-        if self.seen.embedded is not None and storage(ids) not in self._inputs:
+        self._lookups += 1
+        given = storage(args[0] if args else kwargs["input"]) in self._inputs
+        if self.seen.embedded is not None and not given:
             return out
         root = (out.float() if out.dtype in HALF else out.detach()).requires_grad_()
         self._roots[id(root)] = root
         if self.seen.embedded is None:
             self.seen.embedded = root
+        if self.seen.words is None or (given and not self._given):
+            self.seen.words, self.seen.lookup = root.detach(), self._lookups - 1
+            self._given = given
         return root
 
     def batch_axis(self, tensor: Tensor) -> int | None:
@@ -195,17 +203,6 @@ class Recorder(TorchFunctionMode):
             return target
         return target.copy_(result)
 
-    def _widen(self, name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Half-precision operands in single precision, but for one that is written to."""
-
-        def wide(value: Any) -> Any:
-            if not isinstance(value, Tensor) or value.dtype not in HALF:
-                return value
-            return value.float() if self.is_activation(value) else value.detach().float()
-
-        kept = 1 if name == "__setitem__" or name.endswith("_") else 0
-        return (*args[:kept], *tree_map(wide, tuple(args[kept:]))), tree_map(wide, kwargs)
-
     def _cut(self, name: str, result: Any) -> Any:
         for leaf in tensors_in((result,)):
             if leaf.is_floating_point() and not leaf.requires_grad:
@@ -224,6 +221,20 @@ CASTS = frozenset({"to", "type", "type_as", "bfloat16", "half"})
 def widen_cast(result: Tensor, source: Tensor) -> Tensor:
     """A cast to half precision is not taken; one to another device is."""
     return source.to(result.device) if result.dtype in HALF else result
+
+
+def widen(
+    name: str, args: Any, kwargs: Any, is_activation: Callable[[Tensor], bool]
+) -> tuple[Any, Any]:
+    """Half-precision operands in single precision, but for one that is written to."""
+
+    def wide(value: Any) -> Any:
+        if not isinstance(value, Tensor) or value.dtype not in HALF:
+            return value
+        return value.float() if is_activation(value) else value.detach().float()
+
+    kept = 1 if name == "__setitem__" or name.endswith("_") else 0
+    return (*args[:kept], *tree_map(wide, tuple(args[kept:]))), tree_map(wide, kwargs)
 
 
 def storage(tensor: Tensor) -> int:

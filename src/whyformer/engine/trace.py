@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whyformer.engine.calls import Inputs, as_call, as_logits, as_ordinary, full_precision
+from whyformer.engine.forward import Forward
 from whyformer.engine.graph import kind, nodes
 from whyformer.engine.names import MOVING_NODES
 from whyformer.engine.operations import Absolute, Scratch, Switch
@@ -19,8 +21,6 @@ from whyformer.errors import InputError, ModelError, WhyformerError, first_line
 #: of several inputs, the one that says how many samples there are
 MAIN_INPUTS = ("input_ids", "pixel_values", "inputs_embeds")
 
-Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
-
 
 class Trace:
     """One forward's logits and attention maps, with the graph that connects them.
@@ -28,11 +28,19 @@ class Trace:
     Attention maps are (batch, heads, tokens, tokens), input side first.
     """
 
-    def __init__(self, switch: Switch, seen: Seen, logits: Tensor, pixels: Tensor | None) -> None:
+    def __init__(
+        self,
+        switch: Switch,
+        seen: Seen,
+        logits: Tensor,
+        pixels: Tensor | None,
+        forward: Forward | None,
+    ) -> None:
         self.switch = switch
         self.seen = seen
         self.logits = logits
         self.pixels = pixels
+        self._forward = forward
         self.batch = logits.shape[0]
         self.attention = [self._shaped(a.detach()) for a in seen.attention]
         self._lock = threading.Lock()
@@ -46,6 +54,13 @@ class Trace:
     @property
     def tokens(self) -> int:
         return self.attention[-1].shape[-1]
+
+    @property
+    def forward(self) -> Forward:
+        """The logits as a function of the input, for methods that vary the input itself."""
+        if self._forward is None:
+            raise ModelError("the model reads neither an image, nor features, nor token ids")
+        return self._forward
 
     def gradients(self, seed: Tensor, last_only: bool = False) -> list[Tensor]:
         """dy/dA for every attention map, y the combination of logits that ``seed`` weighs."""
@@ -145,7 +160,19 @@ def record(
     if not bool(logits.isfinite().all()):
         raise non_finite(model)
     pixels = next((t for t in floating if t.ndim == 4), None)
-    return Trace(switch, seen, logits, pixels)
+    return Trace(switch, seen, logits, pixels, forward_again(model, inputs, batch, seen))
+
+
+def forward_again(model: nn.Module, inputs: Inputs, batch: int, seen: Seen) -> Forward | None:
+    """The forward on inputs of its own: the recorded ones may have been written into."""
+    args, kwargs = as_call(inputs)
+    floating = roots(args, kwargs)
+    first = [t for t in floating if t.ndim == 4] + floating
+    if first:
+        return Forward(model, args, kwargs, first[0], batch, None)
+    if seen.words is not None:
+        return Forward(model, args, kwargs, seen.words, batch, seen.lookup)
+    return None
 
 
 def roots(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
@@ -177,34 +204,6 @@ def refuse_opaque(model: nn.Module) -> None:
             )
 
 
-def as_call(inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and keyword arguments, their tensors detached from the caller's graph."""
-
-    def own(value: Any) -> Any:
-        return as_ordinary(value).detach() if isinstance(value, Tensor) else value
-
-    if isinstance(inputs, Tensor):
-        return [own(inputs)], {}
-    if isinstance(inputs, Mapping):
-        return [], {key: own(value) for key, value in inputs.items()}
-    if isinstance(inputs, Sequence) and not isinstance(inputs, str):
-        return [own(value) for value in inputs], {}
-    raise InputError(
-        f"inputs must be a tensor, a tuple of tensors or a mapping, not {type(inputs).__name__}"
-    )
-
-
-def full_precision(tensor: Tensor) -> torch.autocast:
-    """The caller's autocast does not apply to the recording."""
-    return torch.autocast(tensor.device.type, enabled=False)
-
-
-def as_ordinary(tensor: Tensor) -> Tensor:
-    """A tensor that autograd can keep, though it was made in inference mode."""
-    with torch.inference_mode(False):
-        return tensor.clone() if tensor.is_inference() else tensor
-
-
 def check_inputs(tensors: Sequence[Tensor]) -> None:
     for tensor in tensors:
         if tensor.ndim == 0 or tensor.numel() == 0:
@@ -219,30 +218,6 @@ def check_inputs(tensors: Sequence[Tensor]) -> None:
             )
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise InputError(f"the input of shape {tuple(tensor.shape)} holds NaN or infinity")
-
-
-def as_logits(output: Any, batch: int) -> Tensor:
-    """The logits of whatever a classifier returns, (batch, classes)."""
-    logits = getattr(output, "logits", None)
-    if logits is None and isinstance(output, Mapping):
-        logits = output.get("logits")
-    if logits is None and isinstance(output, tuple | list) and output:
-        logits = output[0]
-    if logits is None:
-        logits = output
-    if not isinstance(logits, Tensor):
-        raise ModelError(
-            f"the model returned {type(output).__name__}; a classifier returns a tensor of logits "
-            "or an object with .logits"
-        )
-    if logits.ndim == 1 and logits.shape[0] == batch:
-        logits = logits.unsqueeze(-1)
-    if logits.ndim != 2 or logits.shape[0] != batch:
-        raise ModelError(
-            f"logits of shape {tuple(logits.shape)} for a batch of {batch}; expected "
-            "(batch, classes): wrap the model so that it returns one row of class scores a sample"
-        )
-    return logits
 
 
 def non_finite(model: nn.Module) -> WhyformerError:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whyformer.engine.trace import as_logits
+from whyformer.engine.calls import as_logits
 from whyformer.errors import InputError
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.documents import Document

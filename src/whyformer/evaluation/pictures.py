@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.code import code_of
-from whyformer.engine.trace import as_logits
+from whyformer.engine.calls import as_logits
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.samples import ImageSample
 from whyformer.evaluation.task import Record, Task

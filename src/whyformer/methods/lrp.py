@@ -18,10 +18,4 @@ def lrp(question: Question, *, rules: str = "lrp") -> Answer:
     tables = {"lrp": question.preset.lrp, "attribution": question.preset.attribution}
     if rules not in tables:
         raise UnknownNameError(f"unknown rules {rules!r}; {nearest(rules, tables)}")
-    relevance = question.input_relevance(tables[rules])
-    tokens = question.tokens
-    if tokens.kind == "image":
-        pixels = relevance.sum(1)
-        return Answer(tokens.from_pixels(pixels), input_relevance=pixels)
-    words = relevance.sum(-1)
-    return Answer(tokens.from_input(words), input_relevance=words)
+    return question.at_input(question.input_relevance(tables[rules]))

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from whyformer.errors import ModelError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from whyformer.engine import Preset, Rules, Trace
+    from whyformer.engine import Forward, Preset, Rules, Trace
     from whyformer.tokens import Tokens
 
     #: maps that were computed: by rules, None for the gradient, and whether the last block's alone
@@ -55,6 +57,16 @@ class Question:
         self._memory = memory
 
     @property
+    def seed(self) -> Tensor:
+        """dy/dlogits, (batch, classes): one for the target's class, for most targets."""
+        return self._seed
+
+    @property
+    def forward(self) -> Forward:
+        """The logits as a function of the input: ``forward(forward.root, *forward.sides)``."""
+        return self.trace.forward
+
+    @property
     def attention(self) -> list[Tensor]:
         """A of every block."""
         return self.trace.attention
@@ -75,6 +87,19 @@ class Question:
     def input_relevance(self, rules: Rules) -> Tensor:
         """The relevance of the pixels, or of the text's embeddings, before any sum."""
         return self.trace.input_relevance(rules, self._start(), self._keep)
+
+    def at_input(self, values: Tensor) -> Answer:
+        """Signed values at the input itself, summed over channels, and their sum per token."""
+        if values.ndim == 4 and self.tokens.kind != "image":
+            raise ModelError(
+                "the image's patch grid is unknown, so its pixels cannot be summed over tokens; "
+                "give Explainer(model, grid=(rows, columns))"
+            )
+        if self.tokens.kind == "image":
+            pixels = values.sum(1)
+            return Answer(self.tokens.from_pixels(pixels), input_relevance=pixels)
+        words = values.flatten(2).sum(-1) if values.ndim > 2 else values
+        return Answer(self.tokens.from_input(words), input_relevance=words)
 
     def pool(self, matrix: Tensor) -> Answer:
         """The pooled token's row of a (batch, tokens, tokens) matrix."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable
@@ -55,13 +56,28 @@ DEFAULT_METHOD = "transformer_attribution"
 
 _METHODS: dict[str, Method] = {}
 
+#: methods whose package is not installed, and the extra of whyformer that brings it
+_ABSENT: dict[str, str] = {}
+
 
 def register(
-    name: str, summary: str, *, class_specific: bool = True, on_request: bool = False
+    name: str,
+    summary: str,
+    *,
+    class_specific: bool = True,
+    on_request: bool = False,
+    needs: str | None = None,
 ) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
-    """Add a method under a name, with one line that says what it does."""
+    """Add a method under a name, with one line that says what it does.
+
+    ``needs`` names a package, and the extra of whyformer that brings it: without the package the
+    method is not listed, and asking for it says what to install.
+    """
 
     def decorate(function: Callable[..., Answer]) -> Callable[..., Answer]:
+        if needs is not None and importlib.util.find_spec(needs) is None:
+            _ABSENT[name] = needs
+            return function
         method = Method(name, summary, function, class_specific, on_request)
         if not method.built_in:
             import_built_in()
@@ -103,6 +119,11 @@ def home_of(function: Callable[..., Any]) -> str:
 
 def get_method(name: str) -> Method:
     known = methods()
+    if name in _ABSENT and name not in known:
+        raise UnknownNameError(
+            f"the method {name!r} needs {_ABSENT[name]}, which is not installed: "
+            f"pip install 'whyformer[{_ABSENT[name]}]'"
+        )
     if name not in known:
         raise UnknownNameError(f"unknown method {name!r}; {nearest(name, known)}")
     return known[name]

@@ -180,6 +180,12 @@ def image_pipeline(folder: Path, name: str, explainer: Explainer) -> ImagePipeli
     except Exception as error:
         raise ModelError(f"{name}'s image processor cannot be used: {first_line(error)}") from error
 
+    return prepared_by(processor, name, explainer)
+
+
+def prepared_by(processor: Any, name: str, explainer: Explainer) -> ImagePipeline:
+    """An image classifier that a transformers image processor prepares pictures for."""
+
     def prepare(images: list[Any]) -> torch.Tensor:
         return processor(images, return_tensors="pt")["pixel_values"]
 
@@ -201,6 +207,11 @@ def text_pipeline(folder: Path, name: str, explainer: Explainer) -> TextPipeline
         )
     except Exception as error:
         raise ModelError(f"{name}'s tokenizer cannot be used: {first_line(error)}") from error
+    return encoded_by(tokenizer, name, explainer)
+
+
+def encoded_by(tokenizer: Any, name: str, explainer: Explainer) -> TextPipeline:
+    """A text classifier that a transformers tokenizer encodes texts for."""
     if not tokenizer.is_fast:
         raise ModelError(
             f"{name} has no fast tokenizer (tokenizer.json), which tells the words of the pieces; "

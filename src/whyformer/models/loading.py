@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import ModelError, UnknownNameError, nearest
 from whyformer.files import FILE, FOLDER, what_is
 from whyformer.models.catalogue import EMBEDDED, Embedded
 from whyformer.models.pipeline import Pipeline, move
 
+if TYPE_CHECKING:
+    from transformers import Pipeline as TransformersPipeline
+
 TIMM = "timm/"
 
 
 def load(
-    name: str | Path,
+    name: str | Path | TransformersPipeline,
     *,
     weights: str | Path | None = None,
     device: str | None = None,
@@ -27,10 +30,16 @@ def load(
 
     ``name`` is a model of this package ("demo-vision", "demo-text"), a directory in Hugging Face's
     layout, a hub id, or "timm/NAME" (``weights``: a safetensors file with timm's names, instead of
-    timm's own download). Weights are read from safetensors; ``allow_pickle`` also takes pickled
-    ones, without running code from them. Code from a model's repository is never run. ``options``
-    go to ``Explainer``: ``labels``, ``pooling``, ``grid``, ``cache_weights``.
+    timm's own download). Or it is a transformers pipeline for image or text classification, whose
+    model, preprocessing and device are used as they are. Weights are read from safetensors;
+    ``allow_pickle`` also takes pickled ones, without running code from them. Code from a model's
+    repository is never run. ``options`` go to ``Explainer``: ``labels``, ``pooling``, ``grid``,
+    ``cache_weights``.
     """
+    if not isinstance(name, str | Path):
+        from whyformer.models.from_transformers import load_pipeline
+
+        return load_pipeline(name, weights, device, options)
     given = str(name)
     if not given.startswith(TIMM) and weights is not None:
         raise ModelError(

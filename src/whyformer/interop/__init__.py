@@ -1,0 +1,1 @@
+"""Side by side with the packages that people already use: one module for each of them."""

@@ -1,0 +1,149 @@
+"""Gradients of the input, as Captum computes them: the methods that most people know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from whyformer.errors import InputError
+from whyformer.methods.question import Answer, Question
+from whyformer.methods.registry import register
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+#: rows of interpolated inputs that go through the model together
+ROWS_AT_ONCE = 16
+
+
+@register(
+    "integrated_gradients",
+    "the gradient on the way from a baseline to the input, times the way "
+    "(Sundararajan et al. 2017; by Captum)",
+    on_request=True,
+    needs="captum",
+)
+def integrated_gradients(
+    question: Question, *, steps: int = 50, baseline: float | Tensor = 0.0
+) -> Answer:
+    """Sums to the target's rise from the baseline to the input, the closer the more steps.
+
+    The baseline holds one value, or a tensor, in the model's own units: 0 is an image's mean
+    colour, or an embedding without any direction. Special tokens and padding keep theirs.
+    """
+    import torch
+    from captum.attr import IntegratedGradients
+
+    at_least("steps", steps, 1)
+    with differentiable(question) as (target, root, beside):
+        blank = torch.as_tensor(baseline).to(root).expand_as(root)
+        values = IntegratedGradients(target).attribute(
+            root,
+            torch.where(varied(question, root), blank, root.detach()),
+            additional_forward_args=beside,
+            n_steps=steps,
+            internal_batch_size=max(ROWS_AT_ONCE, len(root)),
+        )
+    return question.at_input(values.detach())
+
+
+@register(
+    "input_x_gradient",
+    "the input times its gradient (Shrikumar et al. 2016; by Captum)",
+    on_request=True,
+    needs="captum",
+)
+def input_x_gradient(question: Question) -> Answer:
+    """x * dy/dx: the first-order share of every pixel or embedding in y."""
+    from captum.attr import InputXGradient
+
+    with differentiable(question) as (target, root, beside):
+        values = InputXGradient(target).attribute(root, additional_forward_args=beside)
+    return question.at_input(values.detach())
+
+
+@register(
+    "saliency",
+    "the size of the input's gradient (Simonyan et al. 2013; by Captum)",
+    on_request=True,
+    needs="captum",
+)
+def saliency(question: Question) -> Answer:
+    """|dy/dx|."""
+    from captum.attr import Saliency
+
+    with differentiable(question) as (target, root, beside):
+        values = Saliency(target).attribute(root, additional_forward_args=beside)
+    return question.at_input(values.detach())
+
+
+@register(
+    "smoothgrad",
+    "the size of the gradient, averaged over noisy copies of the input "
+    "(Smilkov et al. 2017; by Captum)",
+    on_request=True,
+    needs="captum",
+)
+def smoothgrad(question: Question, *, samples: int = 25, spread: float = 0.15) -> Answer:
+    """The mean of |dy/dx| at x + noise; the noise has ``spread`` times the input's range.
+
+    Captum's ``NoiseTunnel`` draws from the global generator, a whole batch at once. Here every
+    sample gets the same noise, from generators of its own, so that neither its neighbours in the
+    batch nor their padding change a map.
+    """
+    import numpy as np
+    import torch
+    from captum.attr import Saliency
+
+    at_least("samples", samples, 1)
+    at_least("spread", spread, 0)
+    with differentiable(question) as (target, root, beside):
+        mean, scale = torch.zeros_like(root), spread * extent(question, root)
+        for number in range(samples):
+            drawn = np.random.default_rng(number).standard_normal(root.shape[1:])
+            noisy = (root.detach() + scale * torch.from_numpy(drawn).to(root)).requires_grad_()
+            mean += Saliency(target).attribute(noisy, additional_forward_args=beside) / samples
+    return question.at_input(mean.detach())
+
+
+@contextmanager
+def differentiable(
+    question: Question,
+) -> Iterator[tuple[Callable[..., Tensor], Tensor, tuple[Any, ...]]]:
+    """The target as a function of the input, the input, and what Captum must expand beside it."""
+    import torch
+
+    forward = question.forward
+
+    def target(root: Tensor, seed: Tensor, *sides: Tensor) -> Tensor:
+        return (forward(root, *sides) * seed).sum(-1)
+
+    with torch.inference_mode(False), torch.enable_grad():
+        root = forward.root.clone().requires_grad_()
+        yield target, root, (question.seed.clone(), *forward.sides)
+
+
+def varied(question: Question, root: Tensor) -> Tensor:
+    """What of the input is content, in a shape that broadcasts to it: all of an image."""
+    import torch
+
+    content = question.tokens.content
+    if question.tokens.kind == "image" or root.ndim > 3 or root.shape[1] > content.shape[1]:
+        return torch.ones_like(root, dtype=torch.bool)
+    own = content[:, content.shape[1] - root.shape[1] :]
+    return own.unsqueeze(-1) if root.ndim == 3 else own
+
+
+def extent(question: Question, root: Tensor) -> Tensor:
+    """Highest minus lowest value of every sample's content, (batch, 1, ...)."""
+    content = varied(question, root).expand_as(root)
+    axes = tuple(range(1, root.ndim))
+    low = root.detach().masked_fill(~content, float("inf")).amin(axes, keepdim=True)
+    high = root.detach().masked_fill(~content, float("-inf")).amax(axes, keepdim=True)
+    return high - low
+
+
+def at_least(name: str, value: float, least: float) -> None:
+    if not value >= least:
+        raise InputError(f"{name} is {value}; expected at least {least}")

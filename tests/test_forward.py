@@ -1,0 +1,102 @@
+"""The logits as a function of the input: the recorded forward, run again on other values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import whyformer
+from test_sacred import call, same, state
+from zoo import CASES, Case, Encoder, HandWritten, pixels, text
+
+
+def again(trace: Any, times: int = 1) -> Tensor:
+    forward = trace.forward
+    rows = [t.repeat_interleave(times, 0) for t in (forward.root, *forward.sides)]
+    return forward(*rows)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_forward_again_gives_the_recorded_logits(case: Case) -> None:
+    model, inputs = case.make()
+    for kind, close in ((torch.float32, 1e-6), (torch.float64, 1e-12), (torch.bfloat16, 1e-6)):
+        given = inputs.double() if isinstance(inputs, Tensor) else inputs
+        trace = whyformer.Explainer(model.to(kind)).record(given).trace
+        assert torch.allclose(again(trace), trace.logits, atol=close, rtol=0)
+        assert torch.allclose(again(trace, 3)[::3], trace.logits, atol=close, rtol=0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_logits_depend_on_the_given_input(case: Case) -> None:
+    model, inputs = case.make()
+    trace = whyformer.Explainer(model).record(inputs).trace
+    root = trace.forward.root.clone().requires_grad_()
+    logits = trace.forward(root, *trace.forward.sides)
+    (gradient,) = torch.autograd.grad(logits.sum(), root)
+    assert (gradient != 0).flatten(1).any(1).all()
+    moved = trace.forward(root.detach() * 0.5, *trace.forward.sides)
+    assert not torch.allclose(moved, trace.logits, atol=1e-4)
+
+
+def test_the_model_is_as_before_after_the_forward_again() -> None:
+    for case in (CASES[0], next(case for case in CASES if case.name == "BERT")):
+        model, inputs = case.make()
+        before, output = state(model), call(model, inputs)
+        again(whyformer.Explainer(model).record(inputs).trace)
+        assert same(state(model), before)
+        assert torch.equal(call(model, inputs), output)
+
+
+class InPlace(HandWritten):
+    def forward(self, image: Tensor) -> Tensor:
+        image -= 0.5
+        return super().forward(image)
+
+
+class PositionsFirst(Encoder):
+    """Embeds positions before words, and writes into what it looked up."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        places = self.places(torch.arange(input_ids.shape[1]))
+        x = self.words(input_ids)
+        x += places
+        padding = attention_mask == 0
+        return self.head(self.encoder(x, src_key_padding_mask=padding)[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs"), [(InPlace(), pixels()), (PositionsFirst(), text())], ids=["image", "text"]
+)
+def test_models_that_write_into_their_input(model: nn.Module, inputs: Any) -> None:
+    model.eval()
+    copy = inputs.clone() if isinstance(inputs, Tensor) else None
+    trace = whyformer.Explainer(model).record(copy if copy is not None else inputs).trace
+    if copy is None:
+        assert torch.allclose(trace.forward.root, model.words(inputs["input_ids"]))
+    root = trace.forward.root.clone().requires_grad_()
+    kept = root.detach().clone()
+    assert torch.allclose(trace.forward(root, *trace.forward.sides), trace.logits, atol=1e-6)
+    assert torch.equal(root, kept)
+
+
+def test_inputs_changed_after_the_recording_are_noticed() -> None:
+    model, inputs = CASES[0].make()
+    trace = whyformer.Explainer(model).record(inputs).trace
+    inputs.zero_()
+    with pytest.raises(whyformer.InputError, match="record them again"):
+        _ = trace.forward.root
+
+
+class SequenceFirst(Encoder):
+    def forward(self, input_ids: Tensor) -> Tensor:
+        return self.head(self.encoder(self.words(input_ids.t()))[0])
+
+
+def test_embeddings_without_a_batch_axis_first_are_refused() -> None:
+    model = SequenceFirst(batch_first=False).eval()
+    trace = whyformer.Explainer(model).record({"input_ids": torch.randint(5, 60, (2, 9))}).trace
+    with pytest.raises(whyformer.ModelError, match="cannot tell the samples apart"):
+        _ = trace.forward.root
