@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,7 +35,35 @@ def vit() -> nn.Module:
 
 def test_a_model_without_attention() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5))
-    assert "no self-attention" in refused(ModelError, model, pixels())
+    message = refused(ModelError, model, pixels())
+    assert "no self-attention" in message
+    assert message.endswith("whyformer explains Transformers")
+
+
+class Changed(nn.Module):
+    """One block, whose attention map does not meet the values as the softmax made it."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.qkv, self.head, self.change = nn.Linear(8, 24), nn.Linear(8, 2), change
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        attention = self.change((q @ k.transpose(1, 2)).softmax(-1))
+        return self.head((x + attention @ v).mean(1))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda a: a.detach(), r"detach \(test_errors.py:\d+\) cuts the graph"),
+        (lambda a: a**2, r"a softmax of shape \(1, 3, 3\) was seen, but its result is changed"),
+    ],
+)
+def test_attention_that_is_not_recognised_says_why(
+    change: Callable[[Tensor], Tensor], said: str
+) -> None:
+    assert re.search(said, refused(ModelError, Changed(change), torch.randn(1, 3, 8)))
 
 
 def test_not_a_model() -> None:

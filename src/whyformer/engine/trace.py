@@ -153,7 +153,7 @@ def record(
     if not seen.attention:
         raise ModelError(
             "no self-attention was seen in the model's forward: no softmax whose result "
-            "multiplies other activations; whyformer explains Transformers"
+            f"multiplies other activations; {why_no_attention(seen)}"
         )
     if not logits.requires_grad:
         raise ModelError(f"the logits are cut off from the model's graph: {why_cut(seen)}")
@@ -239,6 +239,15 @@ def why_cut(seen: Seen) -> str:
     return (
         "some operation of the forward is invisible to autograd (a custom kernel, a scripted part)"
     )
+
+
+def why_no_attention(seen: Seen) -> str:
+    if seen.cuts:
+        return f"{seen.cuts[0]} cuts the graph, and what lies below it is not seen"
+    if seen.softmaxes:
+        shape = seen.softmaxes[0][1]
+        return f"a softmax of shape {shape} was seen, but its result is changed before the product"
+    return "whyformer explains Transformers"
 
 
 def innermost(error: BaseException) -> str:

@@ -27,8 +27,9 @@ def explain_func(
 ) -> np.ndarray:
     """Relevance as Quantus wants it: (batch, 1, height, width) for images.
 
-    ``method``, ``preset`` and a method's options come from ``explain_func_kwargs``. Sequences of features get relevance in their own shape. ``device`` is Quantus's own; the model
-    says where it lives.
+    ``method``, ``preset`` and a method's options come from ``explain_func_kwargs``. Sequences of
+    features get relevance in their own shape. ``device`` is Quantus's own; the model says where it
+    lives.
     """
     given = torch.as_tensor(np.asarray(inputs))
     asked = torch.as_tensor(np.asarray(targets)).flatten().long()
