@@ -1,6 +1,7 @@
 # make demo    a first look, offline            make test    lint, types, all tests
 # make bench   what an explanation costs        make unit    the quick tests alone
-# make points  the pointing game                make images  the README's pictures
+# make points  the pointing game                make images  the pages' pictures
+# make notebooks  the tutorials as notebooks, executed
 # make results RUNS=runs  the tables of docs/results.md, from the runs of its own commands
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VISION := .venv/vision
 RUNS   ?= runs
 PIP    := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test unit lint types test-main test-vision bench points images results format clean
+.PHONY: demo test unit lint types test-main test-vision bench points images notebooks results format clean
 
 demo: $(MAIN)/ready
 	$(MAIN)/bin/whyformer demo
@@ -43,6 +44,9 @@ points: $(MAIN)/ready
 
 images: $(MAIN)/ready
 	$(MAIN)/bin/python docs/images.py
+
+notebooks: $(MAIN)/ready
+	$(MAIN)/bin/python docs/notebooks.py
 
 results: $(MAIN)/ready
 	$(MAIN)/bin/python docs/results.py $(RUNS)
