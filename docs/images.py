@@ -18,9 +18,9 @@ from contextlib import chdir, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from pages import TUTORIALS, Code, Session, parts
 from PIL import Image
 
+from pages import TUTORIALS, Code, Session, parts
 from whyformer.demo.tour import tour
 from whyformer.files import write_whole
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from pages import TUTORIALS, parts
 from PIL import Image
 
+from pages import TUTORIALS, parts
 from whyformer.files import write_whole
 
 FOLDER = Path(__file__).parents[1] / "examples"
@@ -61,7 +61,7 @@ def relinked(prose: str) -> str:
 
 
 def execute(made: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
-    """Run in a folder and keep the outputs alone: no times, no versions, no advice to this machine."""
+    """Run in a folder and keep the outputs alone: no times, no versions, no warnings."""
     plain = made["metadata"]["language_info"]
     NotebookClient(
         made,

@@ -1,7 +1,7 @@
 """The parts of a page: prose, code with what it prints, and the picture that the code shows.
 
-A picture that follows a python block is what the block's last expression shows. So `images.py` makes
-the picture by running the page, and `notebooks.py` leaves it to the notebook.
+A picture that follows a python block is what the block's last expression shows. So `images.py`
+makes the picture by running the page, and `notebooks.py` leaves it to the notebook.
 """
 
 from __future__ import annotations
