@@ -5,7 +5,8 @@
 A sequence of 12 symbols is worth the sum of its symbols' prices. Most are free; "plus" adds one and
 "minus" takes one away. The target function says which way to ask: `logits[:, 0]` is "why so high",
 `-logits[:, 0]` is "why so low". The truth is known: the former should find the plus, the latter the
-minus.
+minus. Chance would be 8 % each. `generic_attention` finds them every time here; the paper's method
+turns the right way, and is wrong often.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+import torch
 from PIL import Image
 from torchvision.models import ViT_B_16_Weights, vit_b_16
 
@@ -28,6 +29,8 @@ def main() -> None:
     options = parser.parse_args()
     weights = ViT_B_16_Weights.IMAGENET1K_V1
     model = vit_b_16(weights=None if options.random else weights).eval()
+    if options.random:  # torchvision starts the head at zero: no class would have a reason
+        torch.nn.init.normal_(model.heads.head.weight, std=0.02)
     transform = weights.transforms()
     pixels = transform(Image.open(options.photo).convert("RGB")).unsqueeze(0)
 
