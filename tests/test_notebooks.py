@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
-
-nbformat = pytest.importorskip("nbformat")
 
 import notebooks  # noqa: E402
 from pages import TUTORIALS, Code, parts  # noqa: E402
@@ -53,7 +52,7 @@ def test_stored_outputs_are_what_the_page_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_links_lead_somewhere_in_docs(name: str) -> None:
+def test_links_are_seen_from_the_notebooks_folder(name: str) -> None:
     for _, kind, source in sources(notebooks.notebook(name)):
         if kind == "markdown":
             assert "](../images" not in source
