@@ -1,6 +1,6 @@
 # make demo    a first look, offline            make test    lint, types, all tests
 # make bench   what an explanation costs        make unit    the quick tests alone
-# make points  the pointing game                make images  the README's pictures
+# make points  the pointing game                make images  the pages' pictures
 # make docs    the site, in build/site             make notebooks  the tutorials as notebooks
 # make results RUNS=runs  the tables of docs/results.md, from the runs of its own commands
 
@@ -11,8 +11,8 @@ INTEROP := .venv/interop
 RUNS    ?= runs
 PIP     := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test unit lint types test-main test-vision test-interop bench points images results \
-	docs format clean
+.PHONY: demo test unit lint types test-main test-vision test-interop bench points images \
+	notebooks results docs format clean
 
 demo: $(MAIN)/ready
 	$(MAIN)/bin/whyformer demo
@@ -49,6 +49,9 @@ points: $(MAIN)/ready
 
 images: $(MAIN)/ready
 	$(MAIN)/bin/python docs/images.py
+
+notebooks: $(MAIN)/ready
+	$(MAIN)/bin/python docs/notebooks.py
 
 results: $(MAIN)/ready
 	$(MAIN)/bin/python docs/results.py $(RUNS)

@@ -1,7 +1,8 @@
-"""Make the README's pictures anew: `make images`, or `python docs/images.py [MODEL UPPER LOWER]`.
+"""Make the pages' pictures anew: `make images`, or `python docs/images.py [MODEL UPPER LOWER]`.
 
-Without arguments: what the embedded models show. With an image classifier and two photos also the
-picture at the head (see `examples/two_classes.py`). The page is photographed in chromium.
+Without arguments: what the embedded models show, and the tutorials' pictures by the tutorials' own
+code. With an image classifier and two photos also the picture at the README's head (see
+`examples/two_classes.py`). The page is photographed in chromium.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from tutorial import TUTORIALS, Code, Session, parts
 from whyformer.demo.tour import tour
 from whyformer.files import write_whole
 
@@ -75,7 +77,25 @@ def photograph_server(name: str, width: int, height: int) -> None:
         server.wait(30)
 
 
+def run_tutorial(page: Path, folder: Path) -> None:
+    """Every picture that follows a block is what the block's last line shows."""
+    session = Session()
+    for code in parts(page.read_text(encoding="utf-8")):
+        if not isinstance(code, Code):
+            continue
+        with chdir(folder), redirect_stdout(io.StringIO()):
+            shown = session.run(code.source)
+        if code.picture is None:
+            continue
+        if not isinstance(shown, Image.Image):
+            shown = Image.open(io.BytesIO(shown._repr_png_()))
+        keep(shown, Path(code.picture).stem)
+
+
 def main() -> None:
+    for page in TUTORIALS.values():
+        with tempfile.TemporaryDirectory() as folder:
+            run_tutorial(page, Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         demo = Path(folder)
         tour(demo)

@@ -40,6 +40,14 @@ def test_a_model_without_attention() -> None:
     assert message.endswith("whyformer explains Transformers")
 
 
+def test_a_head_of_zeros(vit: nn.Module) -> None:
+    """As timm and torchvision make it before training."""
+    nn.init.zeros_(vit.classifier.weight)
+    message = refused(ModelError, vit, pixels())
+    assert "depends on no token of sample 0" in message
+    assert "weights are zero" in message
+
+
 class Changed(nn.Module):
     """One block, whose attention map does not meet the values as the softmax made it."""
 

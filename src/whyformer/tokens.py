@@ -82,6 +82,13 @@ def lay_out(
     elif trace.seen.embedded is not None:
         kind = "text"
     strength = row_strength(trace)
+    deaf = (strength == 0).all(1).nonzero().flatten().tolist()
+    if deaf:
+        raise ModelError(
+            f"the predicted class's logit depends on no token of sample {deaf[0]}: the "
+            "classifier's weights are zero, as in a model whose head is not trained yet; load its "
+            "weights, or give the head some"
+        )
     prefix = find_prefix(strength, grid) if kind == "image" and grid else 0
     if content is None:
         content = find_content(trace, inputs, kind, strength)
