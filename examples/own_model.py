@@ -7,8 +7,9 @@ A sequence holds 16 symbols: 14 letters that mean nothing, a red number and a bl
 learns this in well under a minute. Then every method is asked about sequences that the model never
 saw: is the most relevant token one of the two, and are the two most relevant ones the two?
 
-Rollout finds both every time: here attention goes where the numbers are, whatever the class. What
-it cannot do is tell classes apart, and this task has one question a sequence.
+Rollout finds both every time, and the paper's method is only fourth: here attention goes where the
+numbers are, whatever the class. What rollout cannot do is tell classes apart, and this task has one
+question a sequence.
 """
 
 from __future__ import annotations
