@@ -2,14 +2,23 @@
 # make bench   what an explanation costs        make unit    the quick tests alone
 # make points  the pointing game                make images  the README's pictures
 # make results RUNS=runs  the tables of docs/results.md, from the runs of its own commands
+# make dist    wheel and sdist of the last commit, in dist/
+# make test-release       the wheel, installed into an empty environment
+# make test-lowest        the lowest versions promised; LOWEST_TORCH=2.6.0 for the lowest torch too
 
 PYTHON ?= python3
 MAIN   := .venv/main
 VISION := .venv/vision
+LOWEST := .venv/lowest
 RUNS   ?= runs
-PIP    := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP    := $(INSTALL) --constraint constraints.txt
 
-.PHONY: demo test unit lint types test-main test-vision bench points images results format clean
+# The newest torch by default, because older ones bring gigabytes of CUDA.
+LOWEST_TORCH ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints.txt)))
+
+.PHONY: demo test unit lint types test-main test-vision test-release test-lowest dist
+.PHONY: bench points images results format clean
 
 demo: $(MAIN)/ready
 	$(MAIN)/bin/whyformer demo
@@ -24,13 +33,27 @@ types: $(MAIN)/ready
 	$(MAIN)/bin/mypy
 
 test-main: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 -m "not vision"
+	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not release"
 
 test-vision: $(VISION)/ready
 	$(VISION)/bin/python -m pytest -m vision
 
 unit: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not slow"
+	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not release and not slow"
+
+# What is committed is what is built: no stray file can get in.
+dist: $(MAIN)/ready
+	rm -rf build/checkout dist
+	mkdir -p build/checkout
+	git archive HEAD | tar -x -C build/checkout
+	$(MAIN)/bin/python -m build --no-isolation --outdir dist build/checkout
+
+test-release: dist
+	$(MAIN)/bin/python -m pytest -m release
+
+test-lowest: $(LOWEST)/ready
+	$(LOWEST)/bin/python -m pytest -n 2 -m "not vision and not release and not slow" \
+		--ignore-glob "tests/test_app_*" --ignore-glob "tests/test_finetune*"
 
 bench: $(MAIN)/ready
 	$(MAIN)/bin/python benchmarks/cost.py
@@ -63,6 +86,13 @@ $(VISION)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VISION)
 	$(VISION)/bin/python $(PIP) torch
 	$(VISION)/bin/python $(PIP) --editable ".[dev,vision]"
+	touch $@
+
+$(LOWEST)/ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python $(INSTALL) torch==$(LOWEST_TORCH)
+	$(LOWEST)/bin/python $(INSTALL) --constraint constraints-lowest.txt \
+		torch==$(LOWEST_TORCH) --editable . hypothesis pytest pytest-xdist
 	touch $@
 
 clean:
