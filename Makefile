@@ -17,6 +17,9 @@ PIP    := $(INSTALL) --constraint constraints.txt
 # The newest torch by default, because older ones bring gigabytes of CUDA.
 LOWEST_TORCH ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints.txt)))
 
+# What needs an extra, or says what the repository itself is, is not run there.
+EXTRAS_TESTED := app data finetune metadata report results runner training
+
 .PHONY: demo test unit lint types test-main test-vision test-release test-lowest dist
 .PHONY: bench points images results format clean
 
@@ -53,7 +56,7 @@ test-release: dist
 
 test-lowest: $(LOWEST)/ready
 	$(LOWEST)/bin/python -m pytest -n 2 -m "not vision and not release and not slow" \
-		--ignore-glob "tests/test_app_*" --ignore-glob "tests/test_finetune*"
+		$(foreach part,$(EXTRAS_TESTED),--ignore-glob "tests/test_$(part)*")
 
 bench: $(MAIN)/ready
 	$(MAIN)/bin/python benchmarks/cost.py
