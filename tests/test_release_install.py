@@ -44,10 +44,16 @@ def mine(question: Question) -> Answer:
 
 why: whyformer.Pipeline = whyformer.load("demo-text")
 explanation: whyformer.Explanation = why("a joyless film", target="negative")
-words: list[list[tuple[str, float]]] = explanation.words()
 count: int = len(whyformer.methods())
-reveal_type(explanation.relevance)
+reveal_type(explanation.words())
 whyformer.load(3)
+"""
+#: torch's and transformers' own types take minutes to read, and are not the question
+SETTINGS = """
+[mypy]
+strict = true
+[mypy-torch.*,transformers.*]
+follow_imports = skip
 """
 
 
@@ -63,8 +69,9 @@ def test_requirements_hold_and_are_the_base_alone(installed: Installed) -> None:
     present = {canonicalize_name(entry["name"]) for entry in listed}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert names(project["dependencies"]) <= present
-    extras = chain.from_iterable(project["optional-dependencies"].values())
-    assert names(extras) & present <= {"setuptools", "whyformer"}  # torch asks for setuptools
+    extras = project["optional-dependencies"]
+    del extras["dev"]  # its tools may come with torch or the hub as well
+    assert names(chain.from_iterable(extras.values())) & present <= {"whyformer"}
 
 
 def names(requirements: Iterable[str]) -> set[str]:
@@ -170,12 +177,13 @@ def test_commands_name_the_extra_they_lack(installed: Installed) -> None:
 
 def test_types_reach_a_client(installed: Installed) -> None:
     (installed.away / "client.py").write_text(CLIENT)
-    command = ["-m", "mypy", "--strict", "--python-executable", str(installed.python)]
+    (installed.away / "mypy.ini").write_text(SETTINGS)
+    command = ["-m", "mypy", "--python-executable", str(installed.python)]
     done = subprocess.run(
         [sys.executable, *command, "client.py"],
         cwd=installed.away, env=installed.surroundings(), capture_output=True, text=True,
     )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith("client.py")]
     assert len(lines) == 2, done.stdout + done.stderr
-    assert 'note: Revealed type is "torch._tensor.Tensor"' in lines[0]
+    assert 'Revealed type is "list[list[tuple[str, float]]]"' in lines[0].replace("builtins.", "")
     assert 'Argument 1 to "load" has incompatible type "int"' in lines[1]
