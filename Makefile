@@ -3,16 +3,29 @@
 # make points  the pointing game                make images  the pages' pictures
 # make docs    the site, in build/site             make notebooks  the tutorials as notebooks
 # make results RUNS=runs  the tables of docs/results.md, from the runs of its own commands
+# make dist    wheel and sdist of the last commit, in dist/
+# make test-release       the wheel, installed into an empty environment
+# make test-lowest        the lowest versions promised; LOWEST_TORCH=2.6.0 for the lowest torch too
 
 PYTHON  ?= python3
 MAIN    := .venv/main
 VISION  := .venv/vision
 INTEROP := .venv/interop
+LOWEST  := .venv/lowest
 RUNS    ?= runs
-PIP     := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP     := $(INSTALL) --constraint constraints.txt
 
-.PHONY: demo test unit lint types test-main test-vision test-interop bench points images \
-	notebooks results docs format clean
+# The newest torch by default, because older ones bring gigabytes of CUDA.
+LOWEST_TORCH ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints.txt)))
+
+# What needs an extra, or says what the repository itself is, is not run there.
+EXTRAS_TESTED := app data docs finetune interop metadata notebooks report results runner training
+
+QUICK := not vision and not interop and not release and not slow
+
+.PHONY: demo test unit lint types test-main test-vision test-interop test-release test-lowest
+.PHONY: dist bench points images notebooks results docs format clean
 
 demo: $(MAIN)/ready
 	$(MAIN)/bin/whyformer demo
@@ -27,7 +40,7 @@ types: $(MAIN)/ready
 	$(MAIN)/bin/mypy
 
 test-main: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not interop"
+	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not interop and not release"
 
 test-vision: $(VISION)/ready
 	$(VISION)/bin/python -m pytest -m vision
@@ -36,7 +49,21 @@ test-interop: $(INTEROP)/ready
 	$(INTEROP)/bin/python -m pytest -m interop
 
 unit: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not interop and not slow"
+	$(MAIN)/bin/python -m pytest -n 2 -m "$(QUICK)"
+
+# What is committed is what is built: no stray file can get in.
+dist: $(MAIN)/ready
+	rm -rf build/checkout dist
+	mkdir -p build/checkout
+	git archive HEAD | tar -x -C build/checkout
+	$(MAIN)/bin/python -m build --no-isolation --outdir dist build/checkout
+
+test-release: dist
+	$(MAIN)/bin/python -m pytest -m release
+
+test-lowest: $(LOWEST)/ready
+	$(LOWEST)/bin/python -m pytest -n 2 -m "$(QUICK)" \
+		$(foreach part,$(EXTRAS_TESTED),--ignore-glob "tests/test_$(part)*")
 
 bench: $(MAIN)/ready
 	$(MAIN)/bin/python benchmarks/cost.py
@@ -82,6 +109,13 @@ $(INTEROP)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(INTEROP)
 	$(INTEROP)/bin/python $(PIP) torch
 	$(INTEROP)/bin/python $(PIP) --editable ".[dev,interop]"
+	touch $@
+
+$(LOWEST)/ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python $(INSTALL) torch==$(LOWEST_TORCH)
+	$(LOWEST)/bin/python $(INSTALL) --constraint constraints-lowest.txt \
+		torch==$(LOWEST_TORCH) --editable . hypothesis pytest pytest-xdist
 	touch $@
 
 clean:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-pytest_plugins = ["browsing", "command_line", "serving", "tuning"]
+pytest_plugins = ["browsing", "command_line", "releasing", "serving", "tuning"]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

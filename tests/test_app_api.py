@@ -18,7 +18,7 @@ from whyformer.app.examples import as_written, examples, picture
 from whyformer.app.recipes import RecipeQuestion, recipe
 from whyformer.app.server import make_app
 from whyformer.app.shelf import Shelf, key_of
-from whyformer.methods import default_methods, methods
+from whyformer.methods import default_methods, methods, registry
 
 TEXT = "The plot is thin, but the ending is deeply moving."
 
@@ -213,6 +213,24 @@ def test_recipes_do_what_the_page_does(
     Path("why.json").unlink()
     exec(code["python"].replace("why.html", "why.json"), {})
     assert json.loads(Path("why.json").read_text())["views"] == shown["views"]
+
+
+def test_recipes_name_the_file_of_an_own_method(tmp_path: Path) -> None:
+    file = tmp_path / "my method.py"
+    file.write_text(
+        "import whyformer\n@whyformer.register('of_a_file', 'the first head')\n"
+        "def first(question):\n    return question.pool(question.attention[-1][:, 0])\n"
+    )
+    whyformer.methods_from(file)
+    asked = RecipeQuestion(model="demo-text", content="a joyless film", methods=["of_a_file"])
+    try:
+        given = recipe(asked, None)
+        assert f"--methods-from={file}" in shlex.split(given.command)
+        found: dict[str, Any] = {}
+        exec(given.python.replace('explanation.save("why.html")', ""), found)
+        assert found["explanation"].method == "of_a_file"
+    finally:
+        registry._METHODS.pop("of_a_file")
 
 
 def test_repeated_labels_are_spelled_as_numbers() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.integrate import trapezoid
 
 import whyformer
 from conftest import shared
@@ -83,10 +84,10 @@ class TestPerturbation:
                     right[i, step] = logits.argmax() == label
         found = figures(tmp_path)["perturbation"]["gradcam"]["negative_target"]
         curve = right.mean(0)
-        assert found["auc"] == pytest.approx(100 * np.trapezoid(curve, dx=0.1))
-        assert found["auc_10_90"] == pytest.approx(100 * np.trapezoid(curve[1:], dx=0.1))
+        assert found["auc"] == pytest.approx(100 * trapezoid(curve, dx=0.1))
+        assert found["auc_10_90"] == pytest.approx(100 * trapezoid(curve[1:], dx=0.1))
         assert list(found["curve"].values()) == pytest.approx(100 * curve)
-        area = np.trapezoid(probability.mean(0), dx=0.1)
+        area = trapezoid(probability.mean(0), dx=0.1)
         assert found["insertion"] == pytest.approx(100 * area, abs=0.01)
 
     def test_lrp_is_taken_at_the_pixels(self, why: Any) -> None:

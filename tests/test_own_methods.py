@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ import torch
 
 import whyformer
 from command_line import Run
-from whyformer.app.recipes import RecipeQuestion, recipe
 from whyformer.code import code_of, rules_of
 from whyformer.engine import PRESETS, Preset
 from whyformer.methods import registry
@@ -158,16 +156,6 @@ print([str(warning.message) for warning in caught])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.count("cannot be used") == 1
     assert "'absent'" in done.stdout
-
-
-def test_recipes_name_the_file(file: Path) -> None:
-    whyformer.methods_from(file)
-    asked = RecipeQuestion(model="demo-text", content="a joyless film", methods=["of_a_file"])
-    given = recipe(asked, None)
-    assert f"--methods-from={file}" in shlex.split(given.command)
-    found: dict[str, Any] = {}
-    exec(given.python.replace('.save("why.html")', ""), found)
-    assert found["explanation"].method == "of_a_file"
 
 
 def stable_with(**rules: Any) -> Preset:
