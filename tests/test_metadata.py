@@ -74,7 +74,7 @@ def test_extras_that_are_named_exist(project: dict[str, Any]) -> None:
         for group in EXTRA.findall(path.read_text("utf-8"))
         for extra in group.split(",")
     }
-    assert {"evaluation", "serve", "vision"} <= named
+    assert {"captum", "evaluation", "serve", "vision"} <= named
     assert named <= set(project["optional-dependencies"])
 
 
@@ -100,7 +100,7 @@ def test_the_table_of_versions_is_true(project: dict[str, Any]) -> None:
     table = {canonicalize_name(row[0]): [cell.strip() for cell in row[1:]] for row in rows}
     newest = pins("constraints.txt")
     extras = project["optional-dependencies"]
-    optional = extras["vision"] + extras["evaluation"] + extras["serve"]
+    optional = [*extras["vision"], *extras["evaluation"], *extras["serve"], *extras["captum"]]
     for name, need in requirements(project["dependencies"] + optional).items():
         assert told(table[name][0]) == lowest(need), name
         assert told(table[name][2]) == newest[name], name
