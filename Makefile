@@ -40,7 +40,7 @@ types: $(MAIN)/ready
 	$(MAIN)/bin/mypy
 
 test-main: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 -m "not vision and not interop and not release"
+	$(MAIN)/bin/python -m pytest -n 2 --dist worksteal -m "not vision and not interop and not release"
 
 test-vision: $(VISION)/ready
 	$(VISION)/bin/python -m pytest -m vision
@@ -49,7 +49,7 @@ test-interop: $(INTEROP)/ready
 	$(INTEROP)/bin/python -m pytest -m interop
 
 unit: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 -m "$(QUICK)"
+	$(MAIN)/bin/python -m pytest -n 2 --dist worksteal -m "$(QUICK)"
 
 # What is committed is what is built: no stray file can get in.
 dist: $(MAIN)/ready
@@ -62,7 +62,7 @@ test-release: dist
 	$(MAIN)/bin/python -m pytest -m release
 
 test-lowest: $(LOWEST)/ready
-	$(LOWEST)/bin/python -m pytest -n 2 -m "$(QUICK)" \
+	$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "$(QUICK)" \
 		$(foreach part,$(EXTRAS_TESTED),--ignore-glob "tests/test_$(part)*")
 
 bench: $(MAIN)/ready

@@ -259,6 +259,24 @@ def test_elementwise_product(preset: str, table: str) -> None:
 
 
 @every_table
+def test_elementwise_quotient(preset: str, table: str) -> None:
+    """Eq. 6 for u / v gives R to u and -R to v; the normalisation makes halves of one sign."""
+    u, v, relevance = draw(2, 3, 4), draw(2, 3, 4), draw(2, 3, 4)
+    expected = oracle.TABLES[preset, table]
+
+    def by_equation(u: Tensor, v: Tensor, r: Tensor) -> list[Tensor]:
+        quotient = u / v
+        ru = u * (1 / v) * r / quotient
+        rv = v * (-u / v**2) * r / quotient
+        halved = expected.product is oracle.halved_product
+        return list(oracle.normalise([ru, rv], r)) if halved else [ru, rv]
+
+    found = relevances(torch.div, (u, v), relevance, engine_table(preset, table))
+    for mine, slow in zip(found, pairs_by_sample(by_equation, u, v, relevance), strict=True):
+        close(mine, slow)
+
+
+@every_table
 def test_tensor_used_twice(preset: str, table: str) -> None:
     """The relevances of a tensor's uses add up."""
     x, one, two = draw(2, 3, 5), draw(4, 5), draw(2, 5)

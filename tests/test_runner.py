@@ -21,9 +21,10 @@ import pytest
 import torch
 
 import whyformer
+from whyformer import code
 from whyformer.code import code_of
 from whyformer.errors import InputError, OutputError
-from whyformer.evaluation import code, evaluate
+from whyformer.evaluation import evaluate
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.runner import AHEAD, Appender, read_ahead, read_records
 from whyformer.evaluation.samples import Scenes

@@ -124,7 +124,7 @@ def test_a_failing_backward_leaves_a_recording_usable() -> None:
         def broken(*_: Any) -> Any:
             raise RuntimeError("rule")
 
-        question.relevances(replace(question.preset.attribution, name="broken", sum=broken))
+        question.relevances(replace(question.preset.attribution, sum=broken))
 
     try:
         with pytest.raises(whyformer.ModelError, match="rule"):

@@ -53,8 +53,12 @@ class Identity(Local):
 class Elementwise(Local):
     """u * v or u / v element by element, both activations."""
 
+    @property
+    def quotient(self) -> bool:
+        return self.name == "div"
+
     def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        return rules.elementwise(slots[0])
+        return rules.elementwise(self, slots[0])
 
 
 class Terms(Local):

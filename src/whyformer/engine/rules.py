@@ -17,7 +17,7 @@ from whyformer.errors import InputError
 
 if TYPE_CHECKING:
     from whyformer.engine.learned import Learned
-    from whyformer.engine.local import Terms
+    from whyformer.engine.local import Elementwise, Terms
     from whyformer.engine.mixing import Product, Sum
     from whyformer.engine.operations import Operation
 
@@ -34,7 +34,8 @@ class Division(Protocol):
     ) -> Tensor: ...
 
 
-# -- division: the only place where the presets differ in how they treat small numbers
+# -- division: how sums, products and means treat small numbers; learned matrices divide by sums
+# of positive terms and have one of their own
 
 
 def guarded(op: Operation, relevance: Tensor, z: Tensor, factor: float = 1.0) -> Tensor:
@@ -190,15 +191,15 @@ def normalised_terms(op: Terms, relevance: Tensor, divide: Division) -> Tensor:
     return r * (factor * each.sign())
 
 
-def halves(relevance: Tensor) -> tuple[Tensor, Tensor]:
+def halves(op: Elementwise, relevance: Tensor) -> tuple[Tensor, Tensor]:
     """Eq. 6 for u * v or u / v, element by element, and its normalisation."""
     half = relevance / 2
     return half, half
 
 
-def wholes(relevance: Tensor) -> tuple[Tensor, Tensor]:
-    """Eq. 6 for u * v or u / v as it stands: relevance doubles."""
-    return relevance, relevance
+def wholes(op: Elementwise, relevance: Tensor) -> tuple[Tensor, Tensor]:
+    """Eq. 6 for u * v as it stands: relevance doubles; for u / v the divisor's is negative."""
+    return relevance, -relevance if op.quotient else relevance
 
 
 def halved_product(op: Product, relevance: Tensor, divide: Division) -> tuple[Tensor, Tensor]:
@@ -218,14 +219,14 @@ def whole_product(op: Product, relevance: Tensor, divide: Division) -> tuple[Ten
 
 @dataclass(frozen=True)
 class Rules:
-    """One rule for each kind of operation; what is not here passes relevance unchanged."""
+    """One rule for each kind of operation; the rest passes relevance as it is, or by Eq. 2."""
 
     divide: Division
     learned: Callable[[Learned, Tensor, Division], Tensor]
     sum: Callable[[Sum, Tensor, Division], tuple[Tensor, Tensor]]
     terms: Callable[[Terms, Tensor, Division], Tensor]
     product: Callable[[Product, Tensor, Division], tuple[Tensor, Tensor]]
-    elementwise: Callable[[Tensor], tuple[Tensor, Tensor]] = halves
+    elementwise: Callable[[Elementwise, Tensor], tuple[Tensor, Tensor]] = halves
     pixels: Callable[[Learned, Tensor, Division], Tensor] = bounded_input
     divide_learned: Division = guarded
 

@@ -27,10 +27,11 @@ ROWS_AT_ONCE = 16
 def integrated_gradients(
     question: Question, *, steps: int = 50, baseline: float | Tensor = 0.0
 ) -> Answer:
-    """Sums to the target's rise from the baseline to the input, the closer the more steps.
+    """Sums to the class's rise from the baseline to the input, the closer the more steps.
 
-    The baseline holds one value, or a tensor, in the model's own units: 0 is an image's mean
-    colour, or an embedding without any direction. Special tokens and padding keep theirs.
+    The baseline holds one value, or a tensor, in the model's own units: 0 is the colour that the
+    normalisation maps to it, or an embedding without any direction. Special tokens and padding
+    keep theirs. A target that is a function counts by its derivative at the input.
     """
     import torch
     from captum.attr import IntegratedGradients
@@ -86,11 +87,11 @@ def saliency(question: Question) -> Answer:
     needs="captum",
 )
 def smoothgrad(question: Question, *, samples: int = 25, spread: float = 0.15) -> Answer:
-    """The mean of |dy/dx| at x + noise; the noise has ``spread`` times the input's range.
+    """The mean of |dy/dx| at x + noise, which has ``spread`` times the input's range.
 
-    Captum's ``NoiseTunnel`` draws from the global generator, a whole batch at once. Here every
-    sample gets the same noise, from generators of its own, so that neither its neighbours in the
-    batch nor their padding change a map.
+    Captum's ``NoiseTunnel(Saliency)`` computes the same, but draws from the global generator, a
+    whole batch at once. Here every sample gets the same noise, from generators of its own, so that
+    neither its neighbours in the batch nor their padding change a map.
     """
     import numpy as np
     import torch
