@@ -215,6 +215,19 @@ def test_recipes_do_what_the_page_does(
     assert json.loads(Path("why.json").read_text())["views"] == shown["views"]
 
 
+def test_a_method_of_ones_own_that_fails_is_named(client: Any) -> None:
+    @whyformer.register("boom", "a mistake of the user's")
+    def boom(question: Any) -> Any:
+        raise KeyError("mine")
+
+    try:
+        response = client.post("/explain", json={"text": TEXT, "methods": ["boom"]})
+        assert response.status_code == 422
+        assert "the method 'boom' failed (test_app_api.py:" in response.json()["error"]
+    finally:
+        registry._METHODS.pop("boom")
+
+
 def test_recipes_name_the_file_of_an_own_method(tmp_path: Path) -> None:
     file = tmp_path / "my method.py"
     file.write_text(

@@ -140,7 +140,7 @@ class TestCompare:
         assert shown == ["rollout", "gradcam"]
 
     def test_the_slow_ones_as_well(self, run: Run) -> None:
-        code, output, errors = run("compare", "good film", "--all", "--json", "--quiet")
+        code, output, errors = run("compare", "good film", "--methods", "all", "--json", "--quiet")
         assert (code, errors) == (0, "")
         data = json.loads(output)
         assert {view["method"] for view in data["views"]} == set(whyformer.methods())

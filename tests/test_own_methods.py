@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,6 +94,95 @@ def test_a_file_that_fails_says_where(run: Run, tmp_path: Path, text: str, messa
     assert message in errors
 
 
+WRONG = """
+import whyformer
+from whyformer.methods.question import Answer
+
+
+@whyformer.register("short", "forgets the class token")
+def short(question):
+    return Answer(question.attention[-1][:, 0, 0, 1:])
+
+
+@whyformer.register("heads", "forgets the mean over heads")
+def heads(question):
+    return question.pool(question.attention[-1])
+
+
+@whyformer.register("bare", "no answer")
+def bare(question):
+    return question.attention[-1].mean(1)[:, 0]
+
+
+@whyformer.register("whole", "whole numbers")
+def whole(question):
+    return Answer(question.attention[-1][:, 0, 0].long())
+
+
+@whyformer.register("blank", "not a number")
+def blank(question):
+    return question.pool(question.attention[-1].mean(1) * float("nan"))
+
+
+@whyformer.register("boom")
+def boom(question):
+    \"\"\"A mistake of the user's.\"\"\"
+    return question.no_such_thing
+"""
+MISTAKES = [
+    ("short", r"\(wrong.py:6\) returned relevance of shape \(1, 4\); expected \(1, 5\)"),
+    ("heads", "average over the heads first"),
+    ("bare", "returned Tensor; expected an Answer"),
+    ("whole", "no tensor of floating point"),
+    ("blank", "gave NaN or infinity in float32; its map is not shown"),
+    ("boom", r"failed \(wrong.py:34\): AttributeError: .* 'no_such_thing'"),
+]
+
+
+@pytest.mark.parametrize(("name", "said"), MISTAKES)
+def test_wrong_answers_are_refused(run: Run, tmp_path: Path, name: str, said: str) -> None:
+    """A map of the wrong shape would be a picture like any other."""
+    path = tmp_path / "wrong.py"
+    path.write_text(WRONG)
+    code, _, errors = run("explain", "a lifeless film", "--methods-from", path, "--method", name)
+    assert code == 2
+    assert re.search(said, errors)
+    assert whyformer.methods()["boom"].summary == "A mistake of the user's."
+
+
+def test_a_mistake_stops_an_evaluation(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(WRONG)
+    command = ["evaluate", "pointing", "--limit", 2, "--methods-from", path, "--methods", "boom"]
+    code, _, errors = run(*command, "--quiet", "--out", tmp_path / "run")
+    assert code == 2
+    assert "the method 'boom' failed (wrong.py:34)" in errors
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "registers no method and no preset"),
+        ("import whyformer\n@whyformer.register\ndef f(q): ...", "register takes a name"),
+        ("import whyformer\n@whyformer.register('f')\ndef f(q): ...", "has no summary"),
+    ],
+)
+def test_what_is_no_method(run: Run, tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "file.py"
+    path.write_text(text)
+    code, _, errors = run("methods", "--methods-from", path)
+    assert code == 2
+    assert said in errors
+
+
+def test_options_are_not_guessed(run: Run, scene: Path) -> None:
+    """``--methods`` was once taken for the start of ``--methods-from``."""
+    assert "unrecognized arguments: --methods-fr" in run("methods", "--methods-fr", "x.py")[2]
+    out = run("compare", scene, "--methods", "lrp,rollout", "--method", "gradcam", "--json")[1]
+    views = json.loads(out)["views"]
+    assert list(dict.fromkeys(view["method"] for view in views)) == ["lrp", "rollout", "gradcam"]
+
+
 def test_a_file_that_is_none(run: Run, tmp_path: Path) -> None:
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
     for name in ("absent.py", "binary.py", "."):
@@ -135,7 +226,7 @@ def test_a_folder_of_results_knows_the_code(run: Run, file: Path, tmp_path: Path
     file.write_text(OWN.format(share=0.25))
     code, _, errors = run(*command)
     assert code == 2
-    assert "another code" in errors
+    assert "older code of the method" in errors
 
 
 def test_an_installed_package_brings_methods(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import (
     InputError,
+    MethodError,
     ModelError,
     NumericalError,
     OutputError,
@@ -45,6 +46,7 @@ __all__ = [
     "Explanation",
     "InputError",
     "Method",
+    "MethodError",
     "ModelError",
     "NumericalError",
     "OutputError",

@@ -27,6 +27,10 @@ class UnknownNameError(WhyformerError, ValueError):
     """A method, preset or option that is not registered."""
 
 
+class MethodError(WhyformerError):
+    """A method of one's own failed, or answered what is no answer."""
+
+
 class OutputError(WhyformerError, OSError):
     """A result could not be written; what was there before is untouched."""
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from whyformer.asking import ask
 from whyformer.engine import PRESETS, Preset, Scratch, Trace, record
 from whyformer.engine.calls import Inputs, full_precision
-from whyformer.errors import ModelError, NumericalError, UnknownNameError, nearest
+from whyformer.errors import ModelError, UnknownNameError, nearest
 from whyformer.explanation import (
     MULTI_LABEL,
     REGRESSION,
@@ -20,7 +21,7 @@ from whyformer.explanation import (
     Explanation,
 )
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
-from whyformer.methods.question import Answer, Question
+from whyformer.methods.question import Question
 from whyformer.targets import Asked, Target, label_list, resolve
 from whyformer.tokens import Pooling, Tokens, lay_out
 from whyformer.words import pieces_of
@@ -175,7 +176,7 @@ class Recording:
                 memory={} if keep_blocks and self._memory is None else self._recall(seed),
             )
             with full_precision(self.trace.logits):
-                answers.append(self._ask(chosen, question, options))
+                answers.append(ask(chosen, question, options))
             if keep_blocks:
                 blocks.append(question)
         return Explanation(
@@ -194,25 +195,6 @@ class Recording:
             pieces=self.pieces,
             picture=None if self.trace.pixels is None else self.trace.pixels.detach(),
         )
-
-    def _ask(self, method: Method, question: Question, options: dict[str, Any]) -> Answer:
-        unknown = sorted(set(options) - set(method.options))
-        if unknown:
-            raise UnknownNameError(
-                f"{method.name} has no option {unknown[0]!r}; {nearest(unknown[0], method.options)}"
-            )
-        answer = method(question, **options)
-        advice = "run the model in float64"
-        if question.preset.name != DEFAULT_PRESET:
-            advice = f"use the {DEFAULT_PRESET!r} preset, or {advice}"
-        for part in (answer.relevance, answer.input_relevance):
-            if part is not None and not bool(part.isfinite().all()):
-                raise NumericalError(
-                    f"{method.name} with preset {question.preset.name!r} overflowed in "
-                    f"{str(part.dtype).removeprefix('torch.')}: its map would hold NaN or "
-                    f"infinity; {advice}"
-                )
-        return answer
 
     def _recall(self, seed: Tensor) -> Memory | None:
         """What is remembered of a target; the oldest of many targets is forgotten."""

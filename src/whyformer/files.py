@@ -62,14 +62,28 @@ def check_writable(path: Path) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to mix a run with one of other settings in the same folder."""
+#: settings whose values mean nothing to people
+TOLD = {
+    "code": "older code of the method",
+    "fingerprint": "other samples: another --limit, or data that changed",
+    "preparation": "another configuration, label list or preprocessing of the model",
+    "rules": "other rules under the preset's name",
+    "weights": "other weights of the model",
+}
+
+
+def check_same(
+    folder: Path,
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    what: str = "a run",
+    advice: str = "choose another folder (--out)",
+) -> None:
+    """Refuse to mix what was made with other settings into the same folder."""
     for key, value in now.items():
         if before.get(key) != value:
-            raise InputError(
-                f"{folder} holds a run with another {key} ({before.get(key)!r}, now {value!r}); "
-                "choose another folder"
-            )
+            told = f"another {key} ({before.get(key)!r}, now {value!r})"
+            raise InputError(f"{folder} holds {what} with {TOLD.get(key, told)}; {advice}")
 
 
 def _umask() -> int:

@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import whyformer.cli.comparing as comparing
 import whyformer.cli.evaluating as evaluating
@@ -55,8 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+class Parser(argparse.ArgumentParser):
+    """Takes options in full only: ``--method`` is none of those that begin like it."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+
+
 def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="whyformer",
         description="Ask any Transformer why: how much every patch or word spoke for a class.",
         epilog=EPILOG,

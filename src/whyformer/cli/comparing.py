@@ -8,19 +8,20 @@ from typing import Any
 from whyformer.cli.explaining import check_output, lay_out, present, quietly
 from whyformer.cli.inputs import read_input
 from whyformer.cli.options import (
+    add_methods_option,
     add_model_options,
     add_output_options,
-    add_own_methods,
     add_question_options,
+    chosen_methods,
     load_for,
     read_target,
 )
-from whyformer.methods import all_methods, default_methods, get_method
+from whyformer.methods import default_methods
 
 EPILOG = """examples:
   whyformer compare scene.png --target 3 --target 8 --out figure.png
   whyformer compare "a joyless film" --out methods.html
-  whyformer compare photo.jpg --model ./my-vit --method rollout --method gradcam -o figure.svg
+  whyformer compare photo.jpg --model ./my-vit --methods rollout,gradcam -o figure.svg
   whyformer compare scene.png --methods-from mine.py
 """
 
@@ -36,22 +37,13 @@ def add_to(commands: Any) -> None:
     parser.add_argument("input", metavar="INPUT", help="image file, text, text file, or -")
     add_model_options(parser)
     add_question_options(parser)
-    parser.add_argument(
-        "--method",
-        action="append",
-        metavar="NAME",
-        help="only these (default: all but attention_flow, which is slow, and the ablations)",
-    )
-    parser.add_argument("--all", action="store_true", help="the slow one and the ablations as well")
-    add_own_methods(parser)
+    add_methods_option(parser)
     add_output_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    chosen = all_methods() if options.all else options.method
-    for name in chosen or []:
-        get_method(name)
+    chosen = chosen_methods(options)
     given = read_input(options.input, options)
     check_output(options.out, given)
     why = load_for(options, given.kind)

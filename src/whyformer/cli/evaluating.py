@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.options import add_model_options, add_own_methods, load_for, load_named
+from whyformer.cli.options import (
+    add_methods_option,
+    add_model_options,
+    chosen_methods,
+    load_for,
+    load_named,
+)
 from whyformer.errors import InputError
-from whyformer.methods import all_methods, get_method
 
 if TYPE_CHECKING:
     from whyformer.evaluation import Result
@@ -55,12 +61,7 @@ def add_to(commands: Any) -> None:
     add_model_options(parser)
     parser.add_argument("--data", help="folder, file or datasets:NAME (default: embedded)")
     parser.add_argument("--limit", type=int, metavar="N", help="evenly chosen samples")
-    parser.add_argument(
-        "--methods",
-        metavar="A,B,...",
-        help="or all (default: all but attention_flow, which is slow, and the ablations)",
-    )
-    add_own_methods(parser)
+    add_methods_option(parser)
     parser.add_argument(
         "--preset", default="stable", metavar="NAME", help="stable (default), paper or reference"
     )
@@ -78,7 +79,7 @@ def add_to(commands: Any) -> None:
         "--removal", default="mask", help="how erasure takes words away: mask (default) or delete"
     )
     parser.add_argument(
-        "-o", "--out", metavar="FOLDER", help="default: runs/BENCHMARK-MODEL in this folder"
+        "-o", "--out", metavar="FOLDER", help="default: runs/BENCHMARK-MODEL-LIMIT in this folder"
     )
     parser.add_argument("--cache", metavar="FOLDER", help="keep maps here for other runs")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress, no remarks")
@@ -86,24 +87,27 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    chosen = None
-    if options.methods:
-        listed = all_methods() if options.methods == "all" else options.methods.split(",")
-        chosen = [get_method(name.strip()).name for name in listed]
+    chosen = chosen_methods(options)
     if options.limit is not None and options.limit < 1:
         raise InputError(f"--limit {options.limit}: expected at least 1")
     if options.benchmark != "all":
         why = load_for(options, KINDS[options.benchmark])
-        folder = Path(options.out or f"runs/{options.benchmark}-{Path(why.name).name}")
+        folder = Path(options.out or default_folder(options.benchmark, why.name, options))
         present([evaluate_one(options.benchmark, why, chosen, folder, options)], folder, options)
         return
-    folder = Path(options.out or "runs/all")
+    folder = Path(options.out or default_folder("all", options.model, options))
     found = evaluate_all(chosen, folder, options)
     if all(found):
         from whyformer.evaluation import save_report
 
         save_report([result for result in found if result is not None], folder)
     present(found, folder, options)
+
+
+def default_folder(benchmark: str, model: str | None, options: argparse.Namespace) -> str:
+    """Another number of samples is another run."""
+    name = Path(model).name if model else None
+    return "runs/" + "-".join(str(part) for part in (benchmark, name, options.limit) if part)
 
 
 def evaluate_one(
@@ -115,21 +119,28 @@ def evaluate_one(
 ) -> Result | None:
     from whyformer.evaluation import evaluate
 
-    return evaluate(
-        benchmark,
-        why,
-        options.data,
-        methods=chosen,
-        preset=options.preset,
-        limit=options.limit,
-        split=options.split,
-        cut=options.cut,
-        longest=options.longest if KINDS[benchmark] == "text" else None,
-        removal=options.removal,
-        out=folder,
-        cache=options.cache,
-        progress=not options.quiet,
-    )
+    try:
+        return evaluate(
+            benchmark,
+            why,
+            options.data,
+            methods=chosen,
+            preset=options.preset,
+            limit=options.limit,
+            split=options.split,
+            cut=options.cut,
+            longest=options.longest if KINDS[benchmark] == "text" else None,
+            removal=options.removal,
+            out=folder,
+            cache=options.cache,
+            progress=not options.quiet,
+        )
+    except KeyboardInterrupt:
+        print(
+            f"\nwhyformer: what was measured is in {folder}; the same command goes on from there",
+            file=sys.stderr,
+        )
+        raise
 
 
 def evaluate_all(

@@ -17,7 +17,7 @@ from whyformer import __version__
 from whyformer.cli.inputs import Given, read_input, with_pair
 from whyformer.cli.options import load_for, look_of
 from whyformer.errors import InputError, OutputError
-from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, what_is, write_whole
+from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, check_same, what_is, write_whole
 from whyformer.methods import get_method
 from whyformer.words import printable, shorten
 
@@ -213,12 +213,8 @@ class Results:
             before = dict(json.loads(mark.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise InputError(f"{mark} is damaged; choose another folder, or --overwrite") from error
-        for key, value in self._settings.items():
-            if before.get(key) != value:
-                raise InputError(
-                    f"{self.folder} holds results made with another {key} ({before.get(key)!r}, "
-                    f"now {value!r}); choose another folder, or --overwrite"
-                )
+        advice = "choose another folder, or --overwrite"
+        check_same(self.folder, before, self._settings, "results made", advice)
 
     def _read_done(self) -> Iterator[tuple[str, str]]:
         path = self.folder / DONE

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import ModelError
+from whyformer.methods import all_methods, get_method
 from whyformer.models.catalogue import EMBEDDED
 
 if TYPE_CHECKING:
@@ -43,6 +44,26 @@ def add_own_methods(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a Python file that registers methods or presets of your own; it is run",
     )
+
+
+def add_methods_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--methods",
+        "--method",
+        action="append",
+        metavar="A,B,...",
+        help="only these, or all (default: all but the slow ones and the ablations)",
+    )
+    add_own_methods(parser)
+
+
+def chosen_methods(options: argparse.Namespace) -> list[str] | None:
+    """The methods that were named, each once; None where none was."""
+    if options.methods is None:
+        return None
+    named = [name.strip() for given in options.methods for name in given.split(",")]
+    listed = [method for name in named for method in (all_methods() if name == "all" else [name])]
+    return list(dict.fromkeys(get_method(name).name for name in listed))
 
 
 def add_question_options(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whyformer.errors import ModelError
+from whyformer.errors import MethodError, ModelError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -103,6 +103,11 @@ class Question:
 
     def pool(self, matrix: Tensor) -> Answer:
         """The pooled token's row of a (batch, tokens, tokens) matrix."""
+        if matrix.ndim != 3:
+            raise MethodError(
+                f"pool was given shape {tuple(matrix.shape)}; expected (batch, tokens, tokens): "
+                "average over the heads first"
+            )
         row = (self.tokens.rows.to(matrix).unsqueeze(1) @ matrix).squeeze(1)
         return Answer(row, matrix if self._full else None)
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,23 +63,32 @@ _ABSENT: dict[str, str] = {}
 
 def register(
     name: str,
-    summary: str,
+    summary: str | None = None,
     *,
     class_specific: bool = True,
     on_request: bool = False,
     needs: str | None = None,
 ) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
-    """Add a method under a name, with one line that says what it does.
+    """Add a method under a name, with one line that says what it does, or its docstring's first.
 
     ``needs`` names a package, and the extra of whyformer that brings it: without the package the
     method is not listed, and asking for it says what to install.
     """
 
+    if not isinstance(name, str):
+        raise InputError('register takes a name: @whyformer.register("name", "what it does")')
+
     def decorate(function: Callable[..., Answer]) -> Callable[..., Answer]:
+        said = summary or (inspect.getdoc(function) or "").partition("\n")[0]
+        if not said:
+            raise InputError(
+                f"the method {name!r} has no summary; give one line that says what it does, or a "
+                "docstring"
+            )
         if needs is not None and importlib.util.find_spec(needs) is None:
             _ABSENT[name] = needs
             return function
-        method = Method(name, summary, function, class_specific, on_request)
+        method = Method(name, said, function, class_specific, on_request)
         if not method.built_in:
             import_built_in()
             if name in _METHODS and _METHODS[name].built_in:
@@ -101,9 +111,21 @@ def methods_from(path: str | Path) -> dict[str, Method]:
 
     ``--methods-from FILE`` on the command line. A file may also register presets.
     """
-    known = methods()
+    known, presets = methods(), registered_presets()
     run_file(path)
-    return {name: method for name, method in methods().items() if method != known.get(name)}
+    brought = {name: m for name, m in methods().items() if m is not known.get(name)}
+    if not brought and all(p is presets.get(n) for n, p in registered_presets().items()):
+        raise InputError(
+            f"{path} registers no method and no preset; expected a function under "
+            '@whyformer.register("name", "what it does")'
+        )
+    return brought
+
+
+def registered_presets() -> dict[str, Any]:
+    """The presets, where the engine is loaded; listing methods alone does not load torch."""
+    rules = sys.modules.get("whyformer.engine.rules")
+    return {} if rules is None else dict(rules.PRESETS)
 
 
 def import_built_in() -> None:

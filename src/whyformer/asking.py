@@ -1,0 +1,92 @@
+"""Ask a method, and look at its answer before anybody else does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from whyformer.engine.rules import BUILT_IN
+from whyformer.errors import (
+    MethodError,
+    NumericalError,
+    UnknownNameError,
+    WhyformerError,
+    first_line,
+    nearest,
+)
+from whyformer.methods import Method
+from whyformer.methods.question import Answer, Question
+
+
+def ask(method: Method, question: Question, options: dict[str, Any]) -> Answer:
+    """The answer; what a method of one's own does wrong is told with its name and line."""
+    unknown = sorted(set(options) - set(method.options))
+    if unknown:
+        raise UnknownNameError(
+            f"{method.name} has no option {unknown[0]!r}; {nearest(unknown[0], method.options)}"
+        )
+    try:
+        answer = method(question, **options)
+    except WhyformerError:
+        raise
+    except Exception as error:
+        if method.built_in:
+            raise
+        raise MethodError(
+            f"the method {method.name!r} failed ({last_line(error)}): "
+            f"{type(error).__name__}: {first_line(error)}"
+        ) from error
+    check(answer, method, question)
+    return answer
+
+
+def check(answer: Any, method: Method, question: Question) -> None:
+    """A map of the wrong shape would be a picture like any other, and false."""
+    made = f"the method {method.name!r} ({place_of(method)}) returned"
+    if not isinstance(answer, Answer):
+        raise MethodError(
+            f"{made} {type(answer).__name__}; expected an Answer: question.pool(matrix), "
+            "question.roll_out(layers) or Answer(relevance)"
+        )
+    if not isinstance(answer.relevance, Tensor) or not answer.relevance.is_floating_point():
+        raise MethodError(f"{made} relevance that is no tensor of floating point numbers")
+    expected = tuple(question.tokens.content.shape)
+    if tuple(answer.relevance.shape) != expected:
+        raise MethodError(
+            f"{made} relevance of shape {tuple(answer.relevance.shape)}; expected {expected}: "
+            "(batch, tokens), for every token, special ones included"
+        )
+    for part in (answer.relevance, answer.input_relevance):
+        if part is not None and not bool(part.isfinite().all()):
+            raise NumericalError(why_not_finite(part, method, question))
+
+
+def why_not_finite(part: Tensor, method: Method, question: Question) -> str:
+    preset, dtype = question.preset, str(part.dtype).removeprefix("torch.")
+    asked = f"{method.name} with preset {preset.name!r}"
+    if not method.built_in or preset not in BUILT_IN:
+        return f"{asked} gave NaN or infinity in {dtype}; its map is not shown"
+    advice = "run the model in float64"
+    if preset is not BUILT_IN[0]:
+        advice = f"use the {BUILT_IN[0].name!r} preset, or {advice}"
+    return f"{asked} overflowed in {dtype}: its map would hold NaN or infinity; {advice}"
+
+
+def place_of(method: Method) -> str:
+    """The file and line where a method is written."""
+    code = getattr(method.function, "__code__", None)
+    if code is None:
+        return type(method.function).__name__
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+def last_line(error: BaseException) -> str:
+    """The file and line that an exception came from."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return "unknown"
+    return f"{Path(traceback.tb_frame.f_code.co_filename).name}:{traceback.tb_lineno}"
