@@ -241,7 +241,7 @@ class TestImageNetSegmentation:
             del file["value/gt"]
         refused(path, "lacks /value/gt")
         refused(gtsegs(path, []), "no samples")
-        refused(tmp_path / "missing.mat", "no such folder")
+        refused(tmp_path / "missing.mat", "no such file or folder")
         (tmp_path / "a.txt").write_text("")
         refused(tmp_path / "a.txt", r"is a file; expected a folder, or gtsegs_ijcv\.mat")
 

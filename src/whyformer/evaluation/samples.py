@@ -239,7 +239,7 @@ def _at(data: str, labels: Sequence[str] | None, split: str) -> Samples[ImageSam
         return HubImages(data, split, labels)
     kind = what_is(path)
     if kind is None:
-        raise InputError(f"no such folder: {data}")
+        raise InputError(f"no such file or folder: {data}")
     if kind == FILE:
         if path.suffix.lower() != ".mat":
             raise InputError(f"{data} is a file; expected a folder, or gtsegs_ijcv.mat")
