@@ -263,7 +263,7 @@ class TestRefusals:
             ("good\tfilm\tPOS\n", "line 1: 2 tabs; expected sentence TAB label"),
             ("good film\t\n", "line 1: the label is empty"),
             ("\tPOS\n", "line 1: the sentence is empty"),
-            ("good film\tPOS\n" * 20, "only the class 'POS' in 18 texts; expected two or more"),
+            ("good film\tPOS\n" * 20, "only the class 'POS' in 18 texts to learn from"),
         ],
     )
     def test_bad_lines(self, bert: Path, tmp_path: Path, content: str, said: str) -> None:

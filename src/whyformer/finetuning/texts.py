@@ -167,8 +167,8 @@ def check_classes(data: Data) -> None:
     known = data.labels
     if len(known) < 2:
         raise InputError(
-            f"{data.train.name} has only the class {known[0]!r} in {len(data.train.texts)} texts to "
-            "learn from, without those that are held out; expected two or more classes"
+            f"{data.train.name} has only the class {known[0]!r} in {len(data.train.texts)} texts "
+            "to learn from, without those that are held out; expected two or more classes"
         )
     for part in data.parts.values():
         for label in part.labels:
