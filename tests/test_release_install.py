@@ -46,7 +46,7 @@ why: whyformer.Pipeline = whyformer.load("demo-text")
 explanation: whyformer.Explanation = why("a joyless film", target="negative")
 count: int = len(whyformer.methods())
 reveal_type(explanation.words())
-whyformer.load(3)
+why("a joyless film", method=3)
 """
 #: torch's and transformers' own types take minutes to read, and are not the question
 SETTINGS = """
@@ -186,4 +186,4 @@ def test_types_reach_a_client(installed: Installed) -> None:
     lines = [line for line in done.stdout.splitlines() if line.startswith("client.py")]
     assert len(lines) == 2, done.stdout + done.stderr
     assert 'Revealed type is "list[list[tuple[str, float]]]"' in lines[0].replace("builtins.", "")
-    assert 'Argument 1 to "load" has incompatible type "int"' in lines[1]
+    assert 'Argument "method" to "__call__" of "Pipeline" has incompatible type "int"' in lines[1]
