@@ -89,8 +89,11 @@ class TestResuming:
 
     def test_other_settings_are_not_mixed_in(self, why: Any, tmp_path: Path) -> None:
         point(why, tmp_path)
-        for change, said in (({"preset": "paper"}, "preset"), ({"limit": 3}, "fingerprint")):
-            with pytest.raises(InputError, match=f"holds a run with another {said}"):
+        for change, said in (
+            ({"preset": "paper"}, "another preset"),
+            ({"limit": 3}, "other samples"),
+        ):
+            with pytest.raises(InputError, match=f"holds a run with {said}"):
                 point(why, tmp_path, **change)
         with pytest.raises(InputError, match="holds a run with another benchmark"):
             evaluate("segmentation", why, limit=4, out=tmp_path, progress=False)
@@ -147,7 +150,7 @@ class TestMixing:
         for change in (swap_labels, shift_preprocessing, nudge_weights):
             folder = tmp_path / change.__name__
             point(whyformer.load("demo-vision"), folder, limit=1)
-            with pytest.raises(InputError, match=r"run with another (preparation|weights)"):
+            with pytest.raises(InputError, match=r"run with (another configuration|other weights)"):
                 point(change(whyformer.load("demo-vision")), folder, limit=1)
 
     def test_fewer_pieces_of_a_text(self, tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ class TestMixing:
         other = nudge_weights(whyformer.load("demo-vision"))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("whyformer.evaluation.runner.processes", lambda: (1, 2))
-            with pytest.raises(InputError, match="another weights"):
+            with pytest.raises(InputError, match="other weights"):
                 point(other, tmp_path, limit=2)
 
     def test_methods_made_from_others(self) -> None:
