@@ -47,7 +47,7 @@ def tour(folder: Path) -> None:
     scene_path = folder / "scene.png"
     print(
         "\nTry next:\n"
-        f'  {command()} explain "a joyless film" --out why.html\n'
+        f'  {command()} explain "a lifeless film" --out why.html\n'
         f"  {command()} explain {scene_path} --target {digits[0]} --contour 0.5 -o why.png\n"
         f"  {command()} explain photo.jpg --model google/vit-base-patch16-224\n"
         f"  {command()} serve        the same in the browser, with your own pictures and texts\n"
