@@ -7,7 +7,8 @@
 - A ``text`` block directly below a block is what that one prints.
 - ``<!-- setup`` ... ``-->`` is run like a Python block, and no reader sees it.
 - ``whyformer serve`` stays up, on a free port, for what follows on the page.
-- ``make`` is only asked what it would do; the two that set everything up are run elsewhere.
+- ``make demo`` and ``make docs`` are run in the checkout, where its environment is ready. Other
+  targets are only asked what they would do: ``make test`` is what runs this.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ INDENTED = re.compile(r"(?:\A|\n)[^\s\-*\d!].*\n\n(?: {4}\S.*\n)", re.MULTILINE)
 SNIPPET = "--8<--"
 #: what one block exports, the next one has
 EXPORTED = ".exported"
+ENVIRONMENT_READY = ".venv/main/ready"
+REALLY_MADE = {"demo", "docs"}
 SERVER = "http://127.0.0.1:8000"
 
 
@@ -108,8 +111,7 @@ class Session:
             self.serve(command)
             return ""
         if command.startswith("make "):
-            words = shlex.split(command, comments=True)
-            subprocess.run([*words, "--dry-run"], cwd=ROOT, check=True, capture_output=True)
+            self.make(shlex.split(command, comments=True)[1:])
             return ""
         command = command.replace(SERVER, self.address)
         whole = f"source {EXPORTED}\n{command}\nexport -p > {EXPORTED}"
@@ -119,6 +121,17 @@ class Session:
         )  # fmt: skip
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+    def make(self, targets: list[str]) -> None:
+        def done(*arguments: str, check: bool = True) -> bool:
+            apart = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+            command = ["make", *arguments]
+            made = subprocess.run(command, cwd=ROOT, env=apart, check=check, capture_output=True)
+            return made.returncode == 0
+
+        ready = done("--question", ENVIRONMENT_READY, check=False)
+        really = ready and set(targets) <= REALLY_MADE
+        done(*targets, *([] if really else ["--dry-run"]))
 
     def serve(self, command: str) -> None:
         self.close()
