@@ -61,7 +61,7 @@ def chosen_methods(options: argparse.Namespace) -> list[str] | None:
     """The methods that were named, each once; None where none was."""
     if options.methods is None:
         return None
-    named = [name.strip() for given in options.methods for name in given.split(",")]
+    named = [name.strip() for given in options.methods for name in given.split(",") if name.strip()]
     listed = [method for name in named for method in (all_methods() if name == "all" else [name])]
     return list(dict.fromkeys(get_method(name).name for name in listed))
 

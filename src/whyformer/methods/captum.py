@@ -59,9 +59,7 @@ def input_x_gradient(question: Question) -> Answer:
     """x * dy/dx: the first-order share of every pixel or embedding in y."""
     from captum.attr import InputXGradient
 
-    with differentiable(question) as (target, root, beside):
-        values = InputXGradient(target).attribute(root, additional_forward_args=beside)
-    return question.at_input(values.detach())
+    return at_once(question, InputXGradient)
 
 
 @register(
@@ -74,9 +72,7 @@ def saliency(question: Question) -> Answer:
     """|dy/dx|."""
     from captum.attr import Saliency
 
-    with differentiable(question) as (target, root, beside):
-        values = Saliency(target).attribute(root, additional_forward_args=beside)
-    return question.at_input(values.detach())
+    return at_once(question, Saliency)
 
 
 @register(
@@ -106,6 +102,13 @@ def smoothgrad(question: Question, *, samples: int = 25, spread: float = 0.15) -
             noisy = (root.detach() + scale * torch.from_numpy(drawn).to(root)).requires_grad_()
             mean += Saliency(target).attribute(noisy, additional_forward_args=beside) / samples
     return question.at_input(mean.detach())
+
+
+def at_once(question: Question, kind: Callable[..., Any]) -> Answer:
+    """By an attribution of Captum's that needs one forward and one backward."""
+    with differentiable(question) as (target, root, beside):
+        values = kind(target).attribute(root, additional_forward_args=beside)
+    return question.at_input(values.detach())
 
 
 @contextmanager
