@@ -1,4 +1,4 @@
-"""Shared set-up: the weights and golden cases that may lie beside the repository."""
+"""Shared set-up: the golden cases, and the weights that may lie beside the repository."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import settings
 pytest_plugins = ["browsing", "command_line", "releasing", "serving", "tuning"]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+GOLDEN = Path(__file__).with_name("golden")
 
 
 def _stand_in_for_torchvision_operators() -> None:

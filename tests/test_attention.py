@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import whyformer
-from probe import absolute
-from whyformer.engine import PRESETS, record
+from whyformer.engine import GRADIENT, PRESETS, record
 from zoo import HandWritten, pixels, text
 
 HEADS, LENGTH, WIDTH = 4, 6, 16
@@ -89,21 +88,14 @@ def test_fused_attention_equals_attention_written_out(variant: str, preset: str)
 def test_recorded_forward_and_gradient_are_torchs_own(variant: str) -> None:
     model = OneLayer(True, **VARIANTS[variant]).double()
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64, requires_grad=True)
-    trace = record(model, x, absolute)
+    trace = record(model, x)
     own = model(x)
-    assert torch.allclose(trace.logits, own, atol=1e-12)
+    assert torch.allclose(trace.output, own, atol=1e-12)
     seed = torch.zeros_like(own)
     seed[:, 2] = 1
     (expected,) = torch.autograd.grad(own, x, seed)
-    root = next(node for node in leaves(trace.logits) if node.shape == x.shape)
-    (found,) = torch.autograd.grad(trace.logits, root, seed)
+    (found,) = trace.backward(GRADIENT, [(trace.output, seed)], [trace.seen.roots[0].leaf])
     assert torch.allclose(found, expected, atol=1e-12)
-
-
-def leaves(tensor: Tensor) -> list[Tensor]:
-    from whyformer.engine.graph import nodes
-
-    return [node.variable for node in nodes(tensor) if hasattr(node, "variable")]
 
 
 @pytest.mark.parametrize("mask_kind", ["none", "boolean", "additive", "padding", "both"])
@@ -137,9 +129,9 @@ def test_multi_head_attention_forward(mask_kind: str, batch_first: bool) -> None
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     with torch.no_grad():
         own = model(x)
-    trace = record(model, x, absolute)
-    assert torch.allclose(trace.logits, own, atol=1e-12)
-    assert torch.allclose(trace.attention[0], weights[0], atol=1e-12)
+    trace = record(model, x)
+    assert torch.allclose(trace.output, own, atol=1e-12)
+    assert torch.allclose(trace.seen.attention[0].weights, weights[0], atol=1e-12)
     assert torch.allclose(weights[1].detach(), weights[0], atol=1e-12)
 
 

@@ -58,7 +58,7 @@ def test_input_x_gradient_is_the_input_times_its_gradient(name: str) -> None:
 def test_integrated_gradients_are_complete(name: str) -> None:
     """They sum to the target's rise from the baseline, the closer the more steps."""
     recording = recorded(name)
-    forward = recording.trace.forward
+    forward = recording.forward
     content = recording.tokens.content[:, -forward.root.shape[1] :, None]
     keep = torch.zeros_like(forward.root) if forward.root.ndim == 4 else forward.root * ~content
     rise = (recording.logits - forward(keep, *forward.sides))[:, 2].detach()

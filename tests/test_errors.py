@@ -180,7 +180,7 @@ def test_nan_or_infinity_in_inputs_and_weights(vit: nn.Module, value: float) -> 
 
 @pytest.mark.parametrize(
     ("shape", "said"),
-    [((2, 5, 3), "(2, 5, 3)"), ((3, 5), "(3, 5)"), ((5,), "(5,)")],
+    [((3, 5), "(3, 5)"), ((5,), "(5,)")],
 )
 def test_logits_of_an_unexpected_shape(shape: tuple[int, ...], said: str) -> None:
     class Model(HandWritten):
@@ -219,9 +219,11 @@ def test_an_unknown_method_preset_or_option(vit: nn.Module) -> None:
         ([], "empty"),
         ([0, 1, 2], "3 targets for a batch of 2"),
         ([[0, 1], [2]], "[2, 1]"),
-        (lambda logits: logits, "one value a sample"),
-        (lambda logits: logits.sum() * 0 + logits[:, 0] * 0, "does not depend"),
-        (lambda logits: 3, "must return a tensor"),
+        (lambda output: output.logits, "one value a sample"),
+        (lambda output: output.logits[:, 0] * 0, "does not depend"),
+        (lambda output: 3, "must return a tensor"),
+        (lambda logits: logits[:, 0], "output.logits"),
+        ((1, 2), "give 1 number"),
     ],
 )
 def test_a_target_out_of_range(vit: nn.Module, target: Any, said: str) -> None:

@@ -13,8 +13,8 @@ from test_sacred import call, same, state
 from zoo import CASES, Case, Encoder, HandWritten, pixels, text
 
 
-def again(trace: Any, times: int = 1) -> Tensor:
-    forward = trace.forward
+def again(recording: whyformer.Recording, times: int = 1) -> Tensor:
+    forward = recording.forward
     rows = [t.repeat_interleave(times, 0) for t in (forward.root, *forward.sides)]
     return forward(*rows)
 
@@ -24,28 +24,28 @@ def test_the_forward_again_gives_the_recorded_logits(case: Case) -> None:
     model, inputs = case.make()
     for kind, close in ((torch.float32, 1e-6), (torch.float64, 1e-12), (torch.bfloat16, 1e-6)):
         given = inputs.double() if isinstance(inputs, Tensor) else inputs
-        trace = whyformer.Explainer(model.to(kind)).record(given).trace
-        assert torch.allclose(again(trace), trace.logits, atol=close, rtol=0)
-        assert torch.allclose(again(trace, 3)[::3], trace.logits, atol=close, rtol=0)
+        recording = whyformer.Explainer(model.to(kind)).record(given)
+        assert torch.allclose(again(recording), recording.logits, atol=close, rtol=0)
+        assert torch.allclose(again(recording, 3)[::3], recording.logits, atol=close, rtol=0)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_logits_depend_on_the_given_input(case: Case) -> None:
     model, inputs = case.make()
-    trace = whyformer.Explainer(model).record(inputs).trace
-    root = trace.forward.root.clone().requires_grad_()
-    logits = trace.forward(root, *trace.forward.sides)
+    recording = whyformer.Explainer(model).record(inputs)
+    root = recording.forward.root.clone().requires_grad_()
+    logits = recording.forward(root, *recording.forward.sides)
     (gradient,) = torch.autograd.grad(logits.sum(), root)
     assert (gradient != 0).flatten(1).any(1).all()
-    moved = trace.forward(root.detach() * 0.5, *trace.forward.sides)
-    assert not torch.allclose(moved, trace.logits, atol=1e-4)
+    moved = recording.forward(root.detach() * 0.5, *recording.forward.sides)
+    assert not torch.allclose(moved, recording.logits, atol=1e-4)
 
 
 def test_the_model_is_as_before_after_the_forward_again() -> None:
     for case in (CASES[0], next(case for case in CASES if case.name == "BERT")):
         model, inputs = case.make()
         before, output = state(model), call(model, inputs)
-        again(whyformer.Explainer(model).record(inputs).trace)
+        again(whyformer.Explainer(model).record(inputs))
         assert same(state(model), before)
         assert torch.equal(call(model, inputs), output)
 
@@ -73,21 +73,21 @@ class PositionsFirst(Encoder):
 def test_models_that_write_into_their_input(model: nn.Module, inputs: Any) -> None:
     model.eval()
     copy = inputs.clone() if isinstance(inputs, Tensor) else None
-    trace = whyformer.Explainer(model).record(copy if copy is not None else inputs).trace
+    recording = whyformer.Explainer(model).record(copy if copy is not None else inputs)
     if copy is None:
-        assert torch.allclose(trace.forward.root, model.words(inputs["input_ids"]))
-    root = trace.forward.root.clone().requires_grad_()
+        assert torch.allclose(recording.forward.root, model.words(inputs["input_ids"]))
+    root = recording.forward.root.clone().requires_grad_()
     kept = root.detach().clone()
-    assert torch.allclose(trace.forward(root, *trace.forward.sides), trace.logits, atol=1e-6)
+    assert torch.allclose(recording.forward(root, *recording.forward.sides), recording.logits, atol=1e-6)
     assert torch.equal(root, kept)
 
 
 def test_inputs_changed_after_the_recording_are_noticed() -> None:
     model, inputs = CASES[0].make()
-    trace = whyformer.Explainer(model).record(inputs).trace
+    recording = whyformer.Explainer(model).record(inputs)
     inputs.zero_()
     with pytest.raises(whyformer.InputError, match="record them again"):
-        _ = trace.forward.root
+        _ = recording.forward.root
 
 
 class SequenceFirst(Encoder):
@@ -97,6 +97,6 @@ class SequenceFirst(Encoder):
 
 def test_embeddings_without_a_batch_axis_first_are_refused() -> None:
     model = SequenceFirst(batch_first=False).eval()
-    trace = whyformer.Explainer(model).record({"input_ids": torch.randint(5, 60, (2, 9))}).trace
+    recording = whyformer.Explainer(model).record({"input_ids": torch.randint(5, 60, (2, 9))})
     with pytest.raises(whyformer.ModelError, match="cannot tell the samples apart"):
-        _ = trace.forward.root
+        _ = recording.forward.root

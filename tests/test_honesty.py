@@ -118,15 +118,28 @@ def test_a_class_token_behind_the_patches() -> None:
     assert (whyformer.Explainer(model)(image, 1, "lrp").relevance[:, -1] == 0).all()
 
 
-def test_windows_and_changing_lengths_are_refused() -> None:
+def test_windows_are_rolled_out_each_by_itself() -> None:
+    """Three windows of two tokens, mean-pooled: each token gathers from its window alone."""
+
     class Windows(TwoBlocks):
         def forward(self, x: Tensor) -> Tensor:
             windows = self.qkv[0](x).unflatten(1, (3, 2)).flatten(0, 1).unsqueeze(1)
             q, k, v = windows.chunk(3, -1)
             return self.head(self.mix(q @ k.mT, v).reshape(len(x), 6, 8).mean(1))
 
-    with pytest.raises(whyformer.ModelError, match="windowed"):
-        whyformer.Explainer(Windows().eval())(torch.randn(2, 6, 8))
+    x = torch.randn(2, 6, 8, dtype=torch.float64)
+    found = whyformer.Explainer(Windows().double().eval())(
+        x, 1, "generic_attention", keep_blocks=True
+    )
+    (attention,), (gradient,) = found.blocks.attention, found.blocks.gradient
+    assert attention.shape == (6, 1, 2, 2)
+    by_hand = (attention * gradient).clamp(min=0).sum((1, 2)).reshape(2, 6) / 6
+    assert torch.allclose(found.relevance, by_hand)
+    assert found.notes == ()
+
+
+def test_dropped_tokens_are_rolled_out() -> None:
+    """The second block reads four of six tokens; the others still spoke in the first."""
 
     class Shorter(TwoBlocks):
         def forward(self, x: Tensor) -> Tensor:
@@ -135,8 +148,18 @@ def test_windows_and_changing_lengths_are_refused() -> None:
                 x = (x + self.mix(q @ k.mT, v))[:, :4]
             return self.head(x[:, 0])
 
-    with pytest.raises(whyformer.ModelError, match="different sizes \\(4, 6\\)"):
-        whyformer.Explainer(Shorter().eval())(torch.randn(2, 6, 8))
+    x = torch.randn(2, 6, 8, dtype=torch.float64)
+    found = whyformer.Explainer(Shorter().double().eval())(
+        x, 1, "generic_attention", keep_blocks=True
+    )
+    first, second = (
+        (a * g).clamp(min=0).mean(1)
+        for a, g in zip(found.blocks.attention, found.blocks.gradient, strict=True)
+    )
+    row = torch.eye(4, dtype=x.dtype)[0] + second[:, 0]
+    by_hand = torch.nn.functional.pad(row, (0, 2)) + (row.unsqueeze(1) @ first[:, :4]).squeeze(1)
+    own = torch.eye(6, dtype=x.dtype)[0]
+    assert torch.allclose(found.relevance, by_hand - own)
 
 
 def test_a_four_dimensional_mask_is_not_an_image() -> None:
@@ -160,7 +183,8 @@ def test_the_last_token_of_a_causal_model_is_content() -> None:
     model = GPT2ForSequenceClassification(config).eval()
     explanation = whyformer.Explainer(model)({"input_ids": text()["input_ids"]}, 1)
     assert explanation.content.all()
-    assert explanation.tokens.rows.argmax(1).tolist() == [8, 8]
+    rows = whyformer.Explainer(model).record({"input_ids": text()["input_ids"]}).rows(1)
+    assert rows.argmax(1).tolist() == [8, 8]
     assert explanation.relevance[:, :-1].abs().sum() > 0
 
 
@@ -174,9 +198,9 @@ def test_ordinary_spellings() -> None:
             x = x + torch.softmax(input=scores, dim=-1) @ v
             return self.head(torch.nn.functional.gelu(input=x).mean(axis=1))
 
-    explanation = whyformer.Explainer(Spelled().eval())(torch.randn(2, 5, 8), 1)
-    assert explanation.notes == ()
-    assert explanation.tokens.rows.allclose(torch.full((2, 5), 0.2))
+    recording = whyformer.Explainer(Spelled().eval()).record(torch.randn(2, 5, 8))
+    assert recording.explain(1).notes == ()
+    assert recording.rows(1).allclose(torch.full((2, 5), 0.2))
 
 
 def test_explaining_inside_autocast() -> None:

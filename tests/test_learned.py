@@ -11,7 +11,6 @@ from torch import Tensor
 
 import oracle
 from probe import (
-    absolute,
     by_sample,
     close,
     draw,
@@ -20,9 +19,9 @@ from probe import (
     learned_tolerance,
     relevances,
 )
-from whyformer.engine import rules
 from whyformer.engine.learned import Linear
-from whyformer.engine.operations import Scratch, Switch
+from whyformer.engine.operations import Pass
+from whyformer.engine.rules.learned import PositivePairsFast
 
 # -- learned matrices
 
@@ -165,9 +164,9 @@ def every_pair(x: Tensor, weight: Tensor, relevance: Tensor) -> tuple[Tensor, Te
 
 def fast(x: Tensor, weight: Tensor, bias: Tensor | None, relevance: Tensor) -> Tensor:
     operation = Linear(lambda x: F.linear(x, weight, bias), weight, bias)
-    operation.switch = Switch(absolute, Scratch())
+    operation.current = Pass()
     operation.run(x)
-    return rules.positive_pairs_fast(operation, relevance, rules.guarded)
+    return PositivePairsFast()(operation, relevance)[0]
 
 
 def mostly_negative(rows: int, units: int, inputs: int, positive: float) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from probe import (
     every_table,
     relevances,
 )
-from whyformer.engine import PRESETS, Rules
+from whyformer.engine import PRESETS, Table
 
 property_test = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -115,7 +115,7 @@ def test_lemma_2_for_many_terms(
 
 
 def alone_as_together(
-    part: Callable[..., Tensor], inputs: tuple[Tensor, ...], relevance: Tensor, table: Rules
+    part: Callable[..., Tensor], inputs: tuple[Tensor, ...], relevance: Tensor, table: Table
 ) -> None:
     together = relevances(part, inputs, relevance, table)
     for i in range(len(relevance)):
@@ -166,7 +166,7 @@ def test_exploding_example(a: float, b: float) -> None:
     close(rv, v, 1e-6)
     assert ru.min() > 100
     assert rv.max() < -100
-    for preset in PRESETS:
+    for preset in ("stable", "paper", "reference"):
         ru, rv = relevances(torch.add, (u, v), relevance, PRESETS[preset].attribution)
         assert 0 <= float(ru.sum()) <= 2
         assert 0 <= float(rv.sum()) <= 2

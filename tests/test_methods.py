@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import whyformer
-from whyformer.engine import PRESETS
+from whyformer.engine import GRADIENT, PRESETS
 from whyformer.methods.attention_flow import _flow, _graph
 from whyformer.methods.question import Answer, Question
 from zoo import CASES
@@ -35,8 +35,8 @@ def test_the_registry_names_every_method_with_one_line() -> None:
     found = whyformer.methods()
     assert set(found) - CAPTUM == {
         "ablation_last_block", "ablation_no_gradient", "ablation_second_block",
-        "attention_flow", "generic_attention", "gradcam", "lrp", "partial_lrp", "raw_attention",
-        "rollout", "transformer_attribution",
+        "attention_flow", "fullgrad", "generic_attention", "gradcam", "gradient_x_input", "lrp",
+        "partial_lrp", "raw_attention", "rollout", "transformer_attribution",
     }  # fmt: skip
     for method in found.values():
         assert method.summary
@@ -75,8 +75,11 @@ def test_each_method_is_its_formula(recording: whyformer.Recording) -> None:
     b = blocks(recording, 1)
     last_a, last_g = b.attention[-1], b.gradient[-1]
     pairs = list(zip(b.gradient, b.relevance, strict=True))
-    lrp = recording.trace.relevances(
-        whyformer.engine.PRESETS["stable"].lrp, torch.eye(5, dtype=torch.float64)[[1, 1]]
+    seed = torch.eye(5, dtype=torch.float64)[[1, 1]]
+    (lrp,) = recording.trace.backward(
+        PRESETS["stable"].lrp,
+        [(recording.trace.output, seed)],
+        [recording.trace.seen.attention[-1].weights],
     )
     weights = last_g[:, :, 0, 1:].mean(-1, keepdim=True)
     expected = {
@@ -87,7 +90,7 @@ def test_each_method_is_its_formula(recording: whyformer.Recording) -> None:
         "rollout": product([a.mean(1) for a in b.attention]),
         "raw_attention": last_a.mean(1)[:, 0],
         "gradcam": (weights * last_a[:, :, 0]).sum(1).clamp(min=0),
-        "partial_lrp": lrp[-1].clamp(min=0).mean(1)[:, 0],
+        "partial_lrp": lrp.clamp(min=0).mean(1)[:, 0],
     }
     for method, row in expected.items():
         target = None if method in AGNOSTIC else 1
@@ -146,20 +149,22 @@ def test_no_second_forward_and_shared_passes() -> None:
     model.register_forward_hook(lambda *_: calls.append(1))
     recording = whyformer.Explainer(model).record(inputs)
     passes = []
-    original = recording.trace._backward
+    original = recording.trace.backward
+    maps = [attention.weights for attention in recording.trace.seen.attention]
 
-    def counted(rules: Any, *rest: Any, **more: Any) -> Any:
-        passes.append(rules)
-        return original(rules, *rest, **more)
+    def counted(table: Any, start: Any, of: Any, *rest: Any) -> Any:
+        if any(value is a for value in of for a in maps):
+            passes.append(table)
+        return original(table, start, of, *rest)
 
-    recording.trace._backward = counted
+    recording.trace.backward = counted
     for target in (0, 1):
         for method in ("transformer_attribution", "generic_attention", "gradcam", "partial_lrp"):
             recording.explain(target, method)
     recording.explain(method="rollout")
     assert len(calls) == 1
     stable = PRESETS["stable"]
-    assert Counter(passes) == {None: 2, stable.attribution: 2, stable.lrp: 2}
+    assert Counter(passes) == {GRADIENT: 2, stable.attribution: 2, stable.lrp: 2}
 
 
 def brute_force_flow(layers: list[np.ndarray], rows: np.ndarray, token: int) -> float:

@@ -22,7 +22,7 @@ def test_every_model_is_explained(case: Case) -> None:
     batch = recording.logits.shape[0]
     assert recording.tokens.grid == case.grid
     assert recording.tokens.content.shape == (batch, case.tokens)
-    assert tuple(recording.tokens.rows[0].nonzero().flatten().tolist()) == case.rows
+    assert tuple(recording.rows()[0].nonzero().flatten().tolist()) == case.rows
     for method in whyformer.methods():
         options = {"progress": False} if method == "attention_flow" else {}
         explanation = recording.explain(method=method, **options)
@@ -30,7 +30,8 @@ def test_every_model_is_explained(case: Case) -> None:
         assert explanation.relevance.isfinite().all()
         assert explanation.relevance.abs().sum() > 0 or method == "gradcam"  # may clamp all
         if case.grid:
-            size = recording.trace.pixels.shape[-2:]
+            image = inputs if isinstance(inputs, torch.Tensor) else inputs["pixel_values"]
+            size = image.shape[-2:]
             assert explanation.image_map().shape == (batch, *size)
             assert explanation.image_map((50, 70)).shape == (batch, 50, 70)
     assert tuple(sorted(recording.trace.seen.fallbacks)) == case.fallbacks

@@ -10,7 +10,6 @@ from torch import Tensor
 
 import oracle
 from probe import (
-    absolute,
     by_sample,
     close,
     draw,
@@ -19,8 +18,8 @@ from probe import (
     recorded,
     relevances,
 )
-from whyformer.engine import rules
-from whyformer.engine.operations import Operation, Scratch, Switch
+from whyformer.engine.operations import Operation
+from whyformer.engine.rules.division import Division, Guarded, Offset, Stabilised
 
 # -- divisions
 
@@ -28,32 +27,29 @@ from whyformer.engine.operations import Operation, Scratch, Switch
 @pytest.mark.parametrize(
     ("divide", "expected"),
     [
-        (rules.guarded, oracle.guarded),
-        (rules.offset, oracle.reference),
-        (rules.stabilised, oracle.stabilised),
+        (Guarded(), oracle.guarded),
+        (Offset(), oracle.reference),
+        (Stabilised(), oracle.stabilised),
     ],
     ids=["guarded", "reference", "stabilised"],
 )
-def test_divisions(divide: rules.Division, expected: oracle.Divide) -> None:
+def test_divisions(divide: Division, expected: oracle.Divide) -> None:
     z = draw(2, 3, 5)
     z[0, 1] = 0
     z[1, 0, 2] = 0
     z[1, 1] = torch.tensor([1e-12, -1e-12, 3e-9, -3e-9, 1.0])
     z[1, 2] = torch.tensor([1e-3, -1e-3, 1e3, -1e3, 0.0])
     relevance = draw(2, 3, 5)
-    operation = Operation()
-    operation.switch = Switch(absolute, Scratch())
-    close(divide(operation, relevance, z).clone(), expected(relevance, z))
+    close(divide(Operation(), relevance, z), expected(relevance, z))
 
 
 def test_stabilised_division_does_not_know_the_scale() -> None:
     """R z / (z^2 + e^2 m^2) of c z is that of z, divided by c."""
-    operation = Operation()
-    operation.switch = Switch(absolute, Scratch())
+    operation, divide = Operation(), Stabilised()
     z, relevance = draw(3, 6), draw(3, 6)
-    plain = rules.stabilised(operation, relevance, z).clone()
+    plain = divide(operation, relevance, z)
     for scale in (1e-6, -8.0, 1e6):
-        scaled = rules.stabilised(operation, relevance, z * scale).clone()
+        scaled = divide(operation, relevance, z * scale)
         close(scaled * scale, plain)
 
 

@@ -25,8 +25,8 @@ def test_every_form_of_one_target(explainer: whyformer.Explainer) -> None:
     expected = explainer(image, target=2)
     assert expected.target.tolist() == [2, 2]
     forms: list[Any] = [
-        -3, "cat, tabby", "tabby", "CAT", [2, 2], (2, 2), torch.tensor([2, 2]), torch.tensor(2),
-        ["tabby", 2], lambda logits: logits[:, 2],
+        -3, "cat, tabby", "tabby", "CAT", [2, 2], (2,), [(2,), "tabby"], torch.tensor([2, 2]), torch.tensor(2),
+        ["tabby", 2], lambda output: output.logits[:, 2],
     ]  # fmt: skip
     for form in forms:
         assert torch.allclose(explainer(image, target=form).relevance, expected.relevance), form
@@ -43,7 +43,7 @@ def test_one_for_each_sample_and_several_for_each(explainer: whyformer.Explainer
     mixed = explainer(image, target=[0, "dog"])
     assert mixed.target.tolist() == [0, 3]
     assert torch.allclose(mixed.relevance[1], explainer(image, target=3).relevance[1])
-    several = explainer(image[:1], target=[0, "dog", 4])
+    several = explainer(image[:1], target=[[0, "dog", 4]])
     assert several.relevance.shape == (1, 3, 17)
     assert several.image_map().shape == (1, 3, 32, 32)
     assert torch.allclose(several.relevance[0, 1], explainer(image[:1], target=3).relevance[0])
@@ -56,14 +56,14 @@ def test_one_for_each_sample_and_several_for_each(explainer: whyformer.Explainer
 def test_a_function_of_the_logits(explainer: whyformer.Explainer) -> None:
     """Regression, one-logit binary and multi-label heads, and the opposite of a class."""
     image = pixels().double()
-    against = explainer(image, target=lambda y: -y[:, 2]).relevance
+    against = explainer(image, target=lambda out: -out.logits[:, 2]).relevance
     towards = explainer(image, target=2).relevance
     assert not torch.allclose(against[:, 1:], towards[:, 1:])
-    both = explainer(image, target=lambda y: y[:, 2] + y[:, 3])
+    both = explainer(image, target=lambda out: out.logits[:, 2] + out.logits[:, 3])
     assert both.target is None
-    contrast = explainer(image, target=lambda y: y[:, 2] - y[:, 3]).relevance
+    contrast = explainer(image, target=lambda out: out.logits[:, 2] - out.logits[:, 3]).relevance
     assert contrast.isfinite().all()
-    probability = explainer(image, target=lambda y: y.softmax(-1)[:, 2]).relevance
+    probability = explainer(image, target=lambda out: out.logits.softmax(-1)[:, 2]).relevance
     assert probability[:, 1:].abs().sum() > 0
 
 
@@ -123,9 +123,9 @@ def test_attribute_is_the_bare_content() -> None:
 def test_pooling_can_be_overruled() -> None:
     model, image = CASE["ViT"].make()
     row = whyformer.Explainer(model, pooling=3)(image, 1, matrix=True)
-    assert torch.allclose(row.tokens.rows[:, 3], torch.ones(2))
-    mean = whyformer.Explainer(model, pooling="mean")(image, 1)
-    assert torch.allclose(mean.tokens.rows[:, 1:], torch.full((2, 16), 1 / 16))
+    assert torch.allclose(row.rows[:, 3], torch.ones(2))
+    mean = whyformer.Explainer(model, pooling="mean").record(image)
+    assert torch.allclose(mean.rows(1)[:, 1:], torch.full((2, 16), 1 / 16))
     first = whyformer.Explainer(model, pooling=lambda content: (~content).float())(image, 1)
     assert torch.equal(first.relevance, whyformer.Explainer(model)(image, 1).relevance)
 

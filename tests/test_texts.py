@@ -274,7 +274,7 @@ def test_a_tokenizer_that_cuts_on_the_left(folder: Path) -> None:
 
 
 def test_several_targets_with_windows(why: Pipeline) -> None:
-    both = why(words(90), [0, 2])
+    both = why(words(90), [[0, 2]])
     assert both.relevance.shape == (1, 2, 90)
     assert both.target.tolist() == [[0, 2]]
     for i, target in enumerate((0, 2)):
@@ -319,7 +319,7 @@ def test_blocks_of_windows_cannot_be_kept(why: Pipeline) -> None:
 
 
 def test_a_long_text_is_saved_in_every_form(why: Pipeline, tmp_path: Path) -> None:
-    explanation = why(words(90), [0, 1])
+    explanation = why(words(90), [[0, 1]])
     for ending in ("png", "html", "json", "npz", "tex", "svg"):
         assert explanation.save(tmp_path / f"why.{ending}").stat().st_size > 0
 

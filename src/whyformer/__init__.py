@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from whyformer.engine.rules import register_preset
     from whyformer.evaluation import evaluate
     from whyformer.explainer import Explainer, Recording
-    from whyformer.explanation import Blocks, Explanation
+    from whyformer.explanation import Blocks, Explanation, Part
     from whyformer.finetuning import finetune
     from whyformer.models.loading import load
     from whyformer.models.pipeline import Pipeline
+    from whyformer.targets import contrast
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,8 @@ _HOMES = {
     "evaluate": "evaluation",
     "finetune": "finetuning",
     "register_preset": "engine.rules",
+    "Part": "explanation",
+    "contrast": "targets",
 }
 
 __all__ = [
@@ -50,11 +53,13 @@ __all__ = [
     "ModelError",
     "NumericalError",
     "OutputError",
+    "Part",
     "Pipeline",
     "Recording",
     "TargetError",
     "UnknownNameError",
     "WhyformerError",
+    "contrast",
     "evaluate",
     "finetune",
     "load",

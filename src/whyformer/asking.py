@@ -52,13 +52,19 @@ def check(answer: Any, method: Method, question: Question) -> None:
         )
     if not isinstance(answer.relevance, Tensor) or not answer.relevance.is_floating_point():
         raise MethodError(f"{made} relevance that is no tensor of floating point numbers")
-    expected = tuple(question.tokens.content.shape)
-    if tuple(answer.relevance.shape) != expected:
+    found = (answer.relevance, *answer.others)
+    for site, part in zip(question.sites, found, strict=False):
+        expected = tuple(site.tokens.content.shape)
+        if tuple(part.shape) != expected:
+            raise MethodError(
+                f"{made} relevance of shape {tuple(part.shape)}; expected {expected}: "
+                "(batch, tokens), for every token, special ones included"
+            )
+    if len(found) != len(question.sites):
         raise MethodError(
-            f"{made} relevance of shape {tuple(answer.relevance.shape)}; expected {expected}: "
-            "(batch, tokens), for every token, special ones included"
+            f"{made} relevance for {len(found)} of the model's {len(question.sites)} inputs"
         )
-    for part in (answer.relevance, answer.input_relevance):
+    for part in (*found, answer.input_relevance):
         if part is not None and not bool(part.isfinite().all()):
             raise NumericalError(why_not_finite(part, method, question))
 

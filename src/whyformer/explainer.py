@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from whyformer.asking import ask
-from whyformer.engine import PRESETS, Preset, Scratch, Trace, record
-from whyformer.engine.calls import Inputs, full_precision
-from whyformer.errors import ModelError, UnknownNameError, nearest
-from whyformer.explanation import (
-    MULTI_LABEL,
-    REGRESSION,
-    SINGLE_LABEL,
-    Blocks,
-    Explanation,
-)
+from whyformer.engine import PRESETS, Forward, Preset, Start, Trace, record
+from whyformer.engine.inputs import Inputs, as_call
+from whyformer.engine.outputs import Output
+from whyformer.engine.precision import full_precision
+from whyformer.errors import InputError, ModelError, UnknownNameError, nearest
+from whyformer.explanation import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Blocks, Explanation, Part
+from whyformer.memory import BoundedMemory
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
-from whyformer.methods.question import Question
-from whyformer.targets import Asked, Target, label_list, resolve
-from whyformer.tokens import Pooling, Tokens, lay_out
+from whyformer.methods.question import Answer, Question
+from whyformer.pooling import Pooling, named_rows
+from whyformer.sites import Site, find_sites
+from whyformer.targets import ResolvedTarget, Resolver, Target, label_list
+from whyformer.tokens import Tokens
 from whyformer.words import pieces_of
-
-if TYPE_CHECKING:
-    from whyformer.methods.question import Memory
 
 DEFAULT_PRESET = "stable"
 
 
 class Explainer:
-    """Explains an unmodified classifier: any ``nn.Module`` that returns logits.
+    """Explains an unmodified model: any ``nn.Module`` with a differentiable answer.
 
-    ``labels`` names the classes (Hugging Face models bring theirs). ``pooling`` and ``grid``
-    overrule what is read off the model: which row the classifier looks at, and the patch grid.
-    ``cache_weights`` keeps |W| of every weight between calls: faster for single samples, at the
-    price of a second copy of the weights.
+    ``output`` says what of the model's output is asked about: a field's name, or a function of
+    it; by default the head's own answer. ``labels`` names the classes (Hugging Face models bring
+    theirs). ``pooling`` and ``grid`` overrule what is read off the model: which row the
+    classifier looks at, and the patch grid.
 
     Examples:
         >>> explainer = whyformer.Explainer(whyformer.load("demo-vision").model)
@@ -51,22 +47,23 @@ class Explainer:
         self,
         model: nn.Module,
         *,
+        output: Output = None,
         labels: Mapping[int, str] | Sequence[str] | None = None,
         pooling: Pooling = None,
         grid: tuple[int, int] | None = None,
-        cache_weights: bool = False,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise ModelError(f"Explainer takes an nn.Module, not {type(model).__name__}")
         self.model = model
+        self.output = output
+        #: labels that nobody gave are used only where they fit
+        self.labels_given = labels is not None
         if labels is None:
             labels = getattr(getattr(model, "config", None), "id2label", None)
         self.labels = label_list(labels)
         self.problem = problem_of(model)
         self.pooling = pooling
         self.grid = grid
-        self.scratch = Scratch()
-        self._weights: dict[Any, tuple[Tensor, int, Tensor]] | None = {} if cache_weights else None
 
     def __call__(
         self,
@@ -81,8 +78,9 @@ class Explainer:
         **options: Any,
     ) -> Explanation:
         """Explain a batch: one forward, then what the method needs."""
-        get_method(method), get_preset(preset)
-        recording = Recording(self, inputs, content=content, remember=False)
+        maps = get_method(method).maps or keep_blocks or matrix
+        get_preset(preset)
+        recording = Recording(self, inputs, content=content, remember=False, maps=maps)
         return recording.explain(
             target, method, preset, keep_blocks=keep_blocks, matrix=matrix, **options
         )
@@ -110,39 +108,44 @@ class Explainer:
         shown = content if relevance.ndim == 2 else content.unsqueeze(1)
         return relevance.masked_fill(~shown, 0)
 
-    def absolute(self, weight: Tensor, scratch: Scratch) -> Tensor:
-        """|W|: kept between calls while the weight stays as it is, or made anew."""
-        if self._weights is None or weight.is_inference():
-            return torch.abs(weight, out=scratch.lend("|w|", weight))
-        key = (weight.data_ptr(), weight.shape, weight.stride())
-        entry = self._weights.get(key)
-        if entry is None or entry[1] != weight._version:
-            entry = (weight, weight._version, weight.abs())
-            self._weights[key] = entry
-        return entry[2]
-
 
 class Recording:
     """A forward that was run once, to be asked about any target by any method."""
 
     def __init__(
-        self, explainer: Explainer, inputs: Inputs, *, content: Tensor | None, remember: bool
+        self,
+        explainer: Explainer,
+        inputs: Inputs,
+        *,
+        content: Tensor | None = None,
+        remember: bool = True,
+        maps: bool = True,
     ) -> None:
         self._explainer = explainer
-        placed = place(inputs, explainer.model)
-        self.trace: Trace = record(explainer.model, placed, explainer.absolute, explainer.scratch)
-        labels, classes = explainer.labels, self.trace.logits.shape[-1]
-        if labels is not None and len(labels) != classes:
-            raise ModelError(f"{len(labels)} labels for a model with {classes} classes")
-        self.tokens: Tokens = lay_out(
-            self.trace, inputs, explainer.pooling, explainer.grid, content
-        )
+        self._placed = place(inputs, explainer.model)
+        self.trace: Trace = record(explainer.model, self._placed, explainer.output, maps)
+        self.labels = fitting_labels(explainer, self.trace.output.shape[-1])
+        self.sites: list[Site] = find_sites(self.trace, inputs, explainer.grid)
+        if not self.sites:
+            raise ModelError(
+                "no input was seen to enter the model's graph: give token ids, images or features "
+                "as tensors, by the names that the model's forward has for them"
+            )
+        self._inputs = inputs
+        self._forward = self._make_forward()
+        self._memory = BoundedMemory() if remember else None
+        self.sites[0] = self._with_content(self.sites[0], inputs, content)
         self.pieces = pieces_of(inputs, self.trace.batch)
-        self._memory: dict[tuple[float, ...], Memory] | None = {} if remember else None
+
+    @property
+    def tokens(self) -> Tokens:
+        """The main input's tokens."""
+        return self.sites[0].tokens
 
     @property
     def logits(self) -> Tensor:
-        return self.trace.logits.detach()
+        """What is asked about: a classifier's (batch, classes)."""
+        return self.trace.output.detach()
 
     def explain(
         self,
@@ -163,49 +166,182 @@ class Recording:
                 stacklevel=2,
             )
             target = None
-        asked = resolve(target, self.trace.logits, self._explainer.labels)
-        answers, blocks = [], []
-        for seed in asked.seeds:
-            question = Question(
-                self.trace,
-                self.tokens,
-                rules,
-                seed,
-                keep=len(asked.seeds) > 1 or self._memory is not None,
-                full=matrix,
-                memory={} if keep_blocks and self._memory is None else self._recall(seed),
+        asked = self._resolve(target)
+        answers, questions = [], []
+        for start in asked.starts:
+            refuse_deaf(self.trace, start)
+            question = self._question(rules, start, len(asked.starts) > 1, matrix, keep_blocks)
+            with full_precision(self.trace.output):
+                answers.append(self._answer(chosen, question, options))
+            questions.append(question)
+        parts = [
+            Part(
+                site.tokens,
+                _stack([answer_part(a, i) for a in answers], asked),
+                _stack_optional([a.input_relevance for a in answers], asked) if i == 0 else None,
             )
-            with full_precision(self.trace.logits):
-                answers.append(ask(chosen, question, options))
-            if keep_blocks:
-                blocks.append(question)
+            for i, site in enumerate(self.sites)
+        ]
+        roots = [r for r in self.trace.seen.roots if r.name == self.tokens.name]
         return Explanation(
-            relevance=_stack([a.relevance for a in answers], asked),
+            relevance=parts[0].relevance,
             logits=self.logits,
             target=asked.index if chosen.class_specific else None,
+            position=asked.position if chosen.class_specific else None,
             method=method,
             preset=preset,
             tokens=self.tokens,
-            input_relevance=_stack_optional([a.input_relevance for a in answers], asked),
+            parts=tuple(parts),
+            input_relevance=parts[0].input_relevance,
             matrix=_stack_optional([a.matrix for a in answers], asked),
-            blocks=_blocks(chosen, blocks, asked) if keep_blocks else None,
-            notes=tuple(self._notes()),
-            labels=self._explainer.labels,
+            rows=_stack([q.rows for q in questions], asked) if matrix or keep_blocks else None,
+            blocks=_blocks(chosen, questions, asked) if keep_blocks else None,
+            notes=tuple(self._notes(chosen)),
+            labels=self.labels,
             problem=self._explainer.problem,
             pieces=self.pieces,
-            picture=None if self.trace.pixels is None else self.trace.pixels.detach(),
+            picture=roots[0].leaf.detach() if self.tokens.kind == "image" else None,
         )
 
-    def _recall(self, seed: Tensor) -> Memory | None:
-        """What is remembered of a target; the oldest of many targets is forgotten."""
-        if self._memory is None:
-            return None
-        key = tuple(seed.flatten().tolist())
-        while len(self._memory) >= 8 and key not in self._memory:
-            self._memory.pop(next(iter(self._memory)))
-        return self._memory.setdefault(key, {})
+    def rows(self, target: Target = None) -> Tensor:
+        """Which tokens' rows a target reads, (batch, tokens), each sample's summing to one."""
+        (start,) = self._resolve(target).starts
+        return self._question(PRESETS[DEFAULT_PRESET], start).rows
 
-    def _notes(self) -> list[str]:
+    # -- inside
+
+    def _resolve(self, target: Target) -> ResolvedTarget:
+        trace = self.trace
+        whole = self._explainer.output is None and not isinstance(trace.returned, Tensor)
+        returned = trace.returned if whole else trace.output
+        resolver = Resolver(trace.output, returned, self.labels, self._last_tokens())
+        return resolver.resolve(target)
+
+    def _last_tokens(self) -> list[int]:
+        """The place of every sample's last real token, where the output has one row a token."""
+        length = self.trace.output.shape[1] if self.trace.output.ndim == 3 else 0
+        for site in reversed(self.sites):
+            shown = site.tokens.content
+            if site.tokens.kind == "text" and shown.shape[1] == length:
+                mask = self._placed.get("attention_mask") if isinstance(self._placed, Mapping) else None
+                if isinstance(mask, Tensor) and mask.shape == shown.shape:
+                    shown = mask
+                places = torch.arange(length, device=shown.device)
+                return [int((row != 0).mul(places).max()) for row in shown]
+        return [length - 1] * self.trace.batch if length else []
+
+    def _question(
+        self,
+        preset: Preset,
+        start: Start,
+        several: bool = False,
+        full: bool = False,
+        keep_blocks: bool = False,
+    ) -> Question:
+        memory = {} if keep_blocks and self._memory is None else None
+        if self._memory is not None:
+            memory = self._memory.of(start)
+        pooled = None
+        if self._explainer.pooling is not None:
+            pooled = named_rows(self._explainer.pooling, self.sites[0])
+        return Question(
+            self.trace,
+            self.sites,
+            preset,
+            start,
+            forward=lambda: self.forward,
+            again=lambda value: self._again(value, preset, start),
+            pooled=pooled,
+            keep=several or self._memory is not None,
+            full=full,
+            memory=memory,
+        )
+
+    def _answer(self, method: Method, question: Question, options: dict[str, Any]) -> Answer:
+        """Ask at once; or, where samples meet one another, for one sample after the other."""
+        if not self.trace.seen.crossed or self.trace.batch == 1:
+            return ask(method, question, options)
+        answers = []
+        for i in range(self.trace.batch):
+            start = [(value, only(seed, i)) for value, seed in question.start]
+            answers.append(ask(method, self._question(question.preset, start), options))
+        return one_each(answers)
+
+    @property
+    def forward(self) -> Forward:
+        """The output as a function of the main input, for methods that vary it."""
+        if self._forward is None:
+            raise ModelError(
+                "the model looks its token ids up in a way that cannot be repeated with other "
+                "embeddings; methods that vary the input cannot be asked"
+            )
+        return self._forward
+
+    def _make_forward(self) -> Forward | None:
+        args, kwargs = as_call(self._placed)
+        root = next(r for r in self.trace.seen.roots if r.name == self.tokens.name)
+        given = {**dict(enumerate(args)), **kwargs}
+        own = next((v for k, v in given.items() if root.ids is None and self._is(k, root.name)), None)
+        if own is None and root.lookup is None:
+            return None
+        return Forward(
+            self._explainer.model, args, kwargs, root.leaf if own is None else own,
+            self.trace.batch, root.lookup if own is None else None, self._explainer.output,
+        )  # fmt: skip
+
+    @staticmethod
+    def _is(key: Any, name: str) -> bool:
+        return key == name or (isinstance(key, int) and name == ("input" if not key else f"input {key}"))
+
+    def _again(self, value: Tensor, preset: Preset, start: Start) -> Question:
+        """The same question at another value of the main input."""
+        numbers = [i for i, r in enumerate(self.trace.seen.roots) if r.name == self.tokens.name]
+        other = Recording.__new__(Recording)
+        other.__dict__.update(self.__dict__)
+        explainer = self._explainer
+        other.trace = record(
+            explainer.model, self._placed, explainer.output, True, {numbers[0]: value.detach()}
+        )
+        other.sites = find_sites(other.trace, self._inputs, explainer.grid)
+        other._memory = None
+        if len(start) != 1:
+            raise ModelError("a target of several outputs cannot be asked at another input")
+        return other._question(preset, [(other.trace.output, start[0][1])])
+
+    def _with_content(self, site: Site, inputs: Inputs, content: Tensor | None) -> Site:
+        """The site with the content that was given, or without the row that is only read."""
+        from dataclasses import replace
+
+        found = site.tokens.content
+        if content is not None:
+            content = content.to(device=found.device, dtype=torch.bool)
+            if content.shape != found.shape:
+                raise InputError(
+                    f"content of shape {tuple(content.shape)}; expected (batch, tokens) = "
+                    f"{tuple(found.shape)}"
+                )
+            found = content
+        elif site.tokens.kind == "text" and self.trace.output.ndim == 2 and not told(inputs):
+            found = found & ~self._class_token(found)
+        blank = (~found.any(1)).nonzero().flatten().tolist()
+        if blank:
+            raise InputError(
+                f"sample {blank[0]} has no content, only special tokens and padding: an empty text "
+                "has nothing to explain"
+            )
+        site.tokens = replace(site.tokens, content=found)
+        return site
+
+    def _class_token(self, content: Tensor) -> Tensor:
+        """A first token that alone is read: a class token, where no tokenizer says so."""
+        first = torch.zeros_like(content)
+        if content.shape[0] == self.trace.batch:
+            rows = self.rows()
+            alone = (rows[:, 0] > 0) & (rows[:, 1:] == 0).all(1)
+            first[:, 0] = alone & (content.shape[1] > 1)
+        return first
+
+    def _notes(self, method: Method) -> list[str]:
         seen = self.trace.seen
         notes = [
             f"{name} (x{count}) has no rule of its own: the generic rule (Eq. 2) was used"
@@ -215,20 +351,82 @@ class Recording:
             f"{name} is not visible to the recorder: its gradient carried the relevance"
             for name in self.trace.foreign
         ]
-        notes += [
-            f"a softmax of shape {shape} was not recognised as attention: its block is missing"
-            for shape in self.trace.unrecognised
-        ]
+        if method.maps:
+            notes += [
+                f"a softmax of shape {shape} was not recognised as attention: its block is missing"
+                for shape in self.trace.unrecognised
+            ]
         notes += [
             f"{cut} cuts the graph: no relevance passes there" for cut in sorted(set(seen.cuts))
         ]
-        if seen.cross_attention:
-            notes.append(
-                f"{seen.cross_attention} attention maps between different sequences were left out"
-            )
         if self._explainer.model.training:
             notes.append("the model is in training mode: dropout may change the map")
         return notes
+
+
+def told(inputs: Inputs) -> bool:
+    """Whether the tokenizer said which tokens are special."""
+    given = isinstance(inputs, Mapping) and "special_tokens_mask" in inputs
+    return given or bool(getattr(inputs, "encodings", None))
+
+
+def refuse_deaf(trace: Trace, start: Start) -> None:
+    """A target that depends on no token has no explanation."""
+    from whyformer.engine import GRADIENT
+
+    if not trace.seen.blocks:
+        return
+    exits = [block.exit for block in trace.seen.blocks[-2:]]
+    found = [slot for slot in trace.backward(GRADIENT, start, exits) if slot is not None]
+    if found and not any(bool(slot.any()) for slot in found):
+        raise ModelError(
+            "the target's logit depends on no token of sample 0: the classifier's weights are "
+            "zero, as in a model whose head is not trained yet; load its weights, or give the head "
+            "some"
+        )
+
+
+def fitting_labels(explainer: Explainer, classes: int) -> list[str] | None:
+    labels = explainer.labels
+    if labels is None or len(labels) == classes:
+        return labels
+    if explainer.labels_given:
+        raise ModelError(f"{len(labels)} labels for a model with {classes} classes")
+    return None
+
+
+def answer_part(answer: Answer, number: int) -> Tensor:
+    return answer.relevance if number == 0 else answer.others[number - 1]
+
+
+def only(seed: Tensor, sample: int) -> Tensor:
+    kept = torch.zeros_like(seed)
+    kept[sample] = seed[sample]
+    return kept
+
+
+def one_each(answers: Sequence[Answer]) -> Answer:
+    """Every sample's own answer, from answers that were asked for one sample each.
+
+    An input that all samples share is explained for each of them.
+    """
+
+    def row(part: Tensor, i: int) -> Tensor:
+        return part[i] if len(part) == len(answers) else part.flatten()
+
+    def join(parts: Sequence[Tensor | None]) -> Tensor | None:
+        found = [row(part, i) for i, part in enumerate(parts) if part is not None]
+        return torch.stack(found) if found else None
+
+    relevance = join([a.relevance for a in answers])
+    assert relevance is not None
+    others = [join(parts) for parts in zip(*(a.others for a in answers), strict=True)]
+    return Answer(
+        relevance,
+        join([a.matrix for a in answers]),
+        join([a.input_relevance for a in answers]),
+        tuple(part for part in others if part is not None),
+    )
 
 
 def get_preset(name: str) -> Preset:
@@ -247,8 +445,7 @@ def place(inputs: Inputs, model: nn.Module) -> Inputs:
     def move(value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        cast = value.is_floating_point() and value.ndim >= 3
-        return value.to(parameter.device, dtype if cast else None)
+        return value.to(parameter.device, dtype if value.is_floating_point() else None)
 
     if isinstance(inputs, Tensor):
         return move(inputs)
@@ -269,16 +466,16 @@ def problem_of(model: nn.Module) -> str:
     return REGRESSION if getattr(config, "num_labels", None) == 1 else SINGLE_LABEL
 
 
-def _stack(parts: list[Tensor], asked: Asked) -> Tensor:
+def _stack(parts: list[Tensor], asked: ResolvedTarget) -> Tensor:
     return torch.stack(parts, 1) if asked.several else parts[0]
 
 
-def _stack_optional(parts: Sequence[Tensor | None], asked: Asked) -> Tensor | None:
+def _stack_optional(parts: Sequence[Tensor | None], asked: ResolvedTarget) -> Tensor | None:
     present = [part for part in parts if part is not None]
     return _stack(present, asked) if present else None
 
 
-def _blocks(method: Method, questions: list[Question], asked: Asked) -> Blocks:
+def _blocks(method: Method, questions: list[Question], asked: ResolvedTarget) -> Blocks:
     def gather(maps: list[list[Tensor]]) -> list[Tensor]:
         return [_stack(list(block), asked) for block in zip(*maps, strict=True)]
 

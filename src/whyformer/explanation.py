@@ -9,7 +9,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.errors import InputError
+from whyformer.errors import InputError, nearest
 from whyformer.tokens import Tokens
 from whyformer.words import Piece, words_of
 
@@ -19,7 +19,29 @@ MULTI_LABEL = "multi_label_classification"
 REGRESSION = "regression"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One input of the model: its tokens and their relevance, on the scale of all parts."""
+
+    tokens: Tokens
+    relevance: Tensor
+    input_relevance: Tensor | None = None
+
+    @property
+    def name(self) -> str:
+        """The input's name in the model's forward."""
+        return self.tokens.name
+
+    @property
+    def content(self) -> Tensor:
+        return self.tokens.content
+
+    def __repr__(self) -> str:
+        shape = "x".join(str(n) for n in self.relevance.shape)
+        return f"Part({self.name}, {self.tokens.kind}, relevance {shape})"
+
+
+@dataclass(frozen=True, eq=False)
 class Blocks:
     """What a method worked with, a list over the blocks, input side first.
 
@@ -32,12 +54,15 @@ class Blocks:
     relevance: list[Tensor] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Explanation:
     """Relevance for a batch, with what it takes to read it.
 
     Several targets a sample put an axis behind the batch: (batch, targets, tokens). ``pieces`` are
     a text's tokens as written, ``picture`` an image's pixels (batch, channels, height, width).
+    ``parts`` holds one for every input of the model, ``relevance`` is the first one's. ``target``
+    and ``position`` are the class and its place in the output, where a class was asked for.
+    ``rows`` says how much of each token's own row was asked about.
     """
 
     relevance: Tensor
@@ -46,6 +71,9 @@ class Explanation:
     method: str
     preset: str
     tokens: Tokens = field(repr=False)
+    position: Tensor | None = None
+    parts: tuple[Part, ...] = field(default=(), repr=False)
+    rows: Tensor | None = field(default=None, repr=False)
     input_relevance: Tensor | None = field(default=None, repr=False)
     matrix: Tensor | None = field(default=None, repr=False)
     blocks: Blocks | None = field(default=None, repr=False)
@@ -54,6 +82,15 @@ class Explanation:
     problem: str = field(default=SINGLE_LABEL, repr=False)
     pieces: list[list[Piece]] | None = field(default=None, repr=False)
     picture: Tensor | None = field(default=None, repr=False)
+
+    def part(self, name: str) -> Part:
+        """The part of the input with a name, such as "input_ids"."""
+        for part in self.parts:
+            if part.name == name:
+                return part
+        raise InputError(
+            f"no input {name!r} in this explanation; {nearest(name, [p.name for p in self.parts])}"
+        )
 
     @property
     def content(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""What was asked for: from an index, a label, lists of them or a function to weights of logits."""
+"""What was asked for: from an index, a label, lists of them or a function to weights of outputs."""
 
 from __future__ import annotations
 
@@ -8,54 +8,198 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from whyformer.errors import TargetError, nearest
-
-Target = int | str | Tensor | Sequence[Any] | Callable[[Tensor], Tensor] | None
+from whyformer.engine import Start
+from whyformer.errors import TargetError, first_line, nearest
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Targets of a batch. ``seeds``: one (batch, classes) for each target of a sample.
+class Contrast:
+    """Why one target rather than another: y_a - y_b."""
 
-    A seed is dy/dlogits, y being what is explained: one-hot for a class.
+    a: Any
+    b: Any
+
+
+def contrast(a: Any, b: Any) -> Contrast:
+    """The target "why ``a`` rather than ``b``", each an index, a label or a tuple."""
+    return Contrast(a, b)
+
+
+Target = (
+    int | str | tuple[Any, ...] | Contrast | Tensor | Sequence[Any] | Callable[[Any], Tensor] | None
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedTarget:
+    """Targets of a batch. ``starts``: for each target of a sample, dy/doutput of the batch.
+
+    ``index`` holds the classes where the targets are classes, ``position`` their places in the
+    output: (batch,), or (batch, targets) where ``several`` were asked for.
     """
 
-    seeds: list[Tensor]
+    starts: list[Start]
     index: Tensor | None
+    position: Tensor | None
     several: bool
 
 
-def resolve(target: Target, logits: Tensor, labels: Sequence[str] | None) -> Asked:
-    """Read a target for logits of shape (batch, classes).
+class Resolver:
+    """Reads targets for one recorded output, (batch, classes) or (batch, ..., classes).
 
-    An int or a label means every sample. A flat list means several targets when there is one
-    sample, else one for each sample. Nested lists, or a 2-d tensor, mean several for each. A 1-d
-    tensor as long as the batch is always one for each sample.
+    ``last`` is the place of every sample's last real token, for outputs with one row a token.
+    ``returned`` is what a function is given.
     """
-    batch, classes = logits.shape
-    if target is None:
-        index = logits.detach().argmax(-1, keepdim=True)
-        return _indexed(index, classes, logits.dtype, several=False)
-    if callable(target) and not isinstance(target, Tensor):
-        return Asked([_derivative(target, logits)], None, several=False)
-    if isinstance(target, int | str):
-        chosen = class_index(target, classes, labels)
-        index = torch.full((batch, 1), chosen, device=logits.device)
-        return _indexed(index, classes, logits.dtype, several=False)
-    each = tuple(getattr(target, "shape", ())) == (batch,)
-    if hasattr(target, "tolist"):
-        target = target.tolist()
-    if not isinstance(target, list | tuple):
-        return resolve(class_index(target, classes, labels), logits, labels)
-    rows, several = _rows(target, batch)
-    index = torch.tensor(
-        [[class_index(item, classes, labels) for item in row] for row in rows],
-        device=logits.device,
-    )
-    return _indexed(index, classes, logits.dtype, several and not each)
+
+    def __init__(
+        self, output: Tensor, returned: Any, labels: Sequence[str] | None, last: Sequence[int]
+    ) -> None:
+        self.output, self.returned, self.labels, self.last = output, returned, labels, last
+        self.batch, self.classes = len(output), output.shape[-1]
+
+    def resolve(self, target: Target) -> ResolvedTarget:
+        """An int, a label, a tuple or a contrast means every sample; a flat list, one for each
+        sample; nested lists, or a 2-d tensor, several for each; one nested list, for all."""
+        if isinstance(target, Tensor):
+            target = target.tolist()
+        elif hasattr(target, "tolist"):
+            target = target.tolist()
+        if callable(target):
+            return ResolvedTarget([self.derivative(target)], None, None, several=False)
+        if not isinstance(target, list):
+            return self.of_rows([[target]] * self.batch, several=False)
+        rows, several = self.rows(target)
+        return self.of_rows(rows, several)
+
+    def rows(self, items: list[Any]) -> tuple[list[list[Any]], bool]:
+        if not items:
+            raise TargetError("the list of targets is empty; give at least one class, or None")
+        nested = [isinstance(item, list | Tensor) for item in items]
+        if nested == [True]:
+            items, nested = items * self.batch, nested * self.batch
+        if len(items) != self.batch:
+            hint = "" if any(nested) else f": [{items!r}]" if self.batch == 1 else ""
+            raise TargetError(
+                f"{len(items)} targets for a batch of {self.batch}; give one for each sample, or "
+                f"a list of lists, several for each sample{hint}"
+            )
+        if not any(nested):
+            return [[item] for item in items], False
+        rows = [
+            item.tolist() if isinstance(item, Tensor) else item if isinstance(item, list) else [item]
+            for item in items
+        ]
+        if len({len(row) for row in rows}) != 1 or not rows[0]:
+            raise TargetError(
+                f"targets for {len(rows)} samples of lengths {[len(row) for row in rows]}; give "
+                "every sample a list of the same length"
+            )
+        return rows, True
+
+    def of_rows(self, rows: list[list[Any]], several: bool) -> ResolvedTarget:
+        seeds = [torch.zeros_like(self.output) for _ in rows[0]]
+        places: list[list[tuple[int, ...] | None]] = []
+        for sample, row in enumerate(rows):
+            places.append([])
+            for seed, item in zip(seeds, row, strict=True):
+                if isinstance(item, Contrast):
+                    seed[(sample, *self.place(item.a, sample))] += 1
+                    seed[(sample, *self.place(item.b, sample))] -= 1
+                    places[-1].append(None)
+                else:
+                    place = self.place(item, sample)
+                    seed[(sample, *place)] = 1
+                    places[-1].append(place)
+        starts: list[Start] = [[(self.output, seed)] for seed in seeds]
+        if any(place is None for row in places for place in row):
+            return ResolvedTarget(starts, None, None, several)
+        index = torch.tensor([[p[-1] for p in row if p] for row in places])
+        position = None
+        if self.output.ndim == 3:
+            position = torch.tensor([[p[0] for p in row if p] for row in places])
+            position = position if several else position.squeeze(1)
+        index = index if several else index.squeeze(1)
+        return ResolvedTarget(starts, index.to(self.output.device), position, several)
+
+    def place(self, item: Any, sample: int) -> tuple[int, ...]:
+        """The index of one target in one sample's output."""
+        shape = self.output.shape[1:]
+        if item is None:
+            return self.highest(sample)
+        if not isinstance(item, tuple):
+            head = self.default_position(sample)
+            return (*head, class_index(item, self.classes, self.labels))
+        if len(item) != len(shape):
+            raise TargetError(
+                f"target {item!r} for an output of shape {tuple(shape)} a sample; give "
+                f"{len(shape)} {'number' if len(shape) == 1 else 'numbers'}"
+            )
+        found = []
+        for axis, (part, size) in enumerate(zip(item, shape, strict=True)):
+            labels = self.labels if axis == len(shape) - 1 else None
+            if axis < len(shape) - 1 and isinstance(part, int) and not -size <= part < size:
+                raise TargetError(
+                    f"position {part} of an output with {size}; choose from 0 to {size - 1}"
+                )
+            found.append(class_index(part, size, labels))
+        return tuple(found)
+
+    def default_position(self, sample: int) -> tuple[int, ...]:
+        if self.output.ndim == 2:
+            return ()
+        if self.output.ndim == 3 and self.last:
+            return (min(self.last[sample], self.output.shape[1] - 1),)
+        shape = tuple(self.output.shape[1:])
+        raise TargetError(
+            f"the output has shape {shape} a sample; give its place and class as a tuple of "
+            f"{len(shape)}, or a function of the output"
+        )
+
+    def highest(self, sample: int) -> tuple[int, ...]:
+        """The predicted class; of one row a token, the last real token's; else of all."""
+        values = self.output.detach()[sample]
+        if values.ndim == 1 or (values.ndim == 2 and self.last):
+            head = self.default_position(sample)
+            return (*head, int(values[head].argmax()))
+        flat = int(values.flatten().argmax())
+        return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), values.shape))
+
+    def derivative(self, target: Callable[[Any], Tensor]) -> Start:
+        """dy/doutput of a function of the whole output, for each tensor that it read."""
+        leaves, spec = tree_flatten(self.returned)
+        places = [
+            i for i, t in enumerate(leaves) if isinstance(t, Tensor) and t.is_floating_point()
+        ]
+        with torch.inference_mode(False), torch.enable_grad():
+            own = {i: leaves[i].detach().clone().requires_grad_() for i in places}
+            given = tree_unflatten([own.get(i, leaf) for i, leaf in enumerate(leaves)], spec)
+            try:
+                value = target(given)
+            except (TypeError, IndexError, KeyError, AttributeError, RuntimeError) as error:
+                raise TargetError(
+                    f"the target function failed on {type(given).__name__}, the model's whole "
+                    f"output: {type(error).__name__}: {first_line(error)}; read the logits as "
+                    "output.logits, or give Explainer(model, output='logits')"
+                ) from None
+            if not isinstance(value, Tensor) or not value.requires_grad:
+                raise TargetError(
+                    "the target function must return a tensor computed from the model's output"
+                )
+            if value.shape not in ((self.batch,), (self.batch, 1)):
+                raise TargetError(
+                    f"the target function returned shape {tuple(value.shape)}; expected one value "
+                    f"a sample: ({self.batch},)"
+                )
+            read = [i for i in places if leaves[i].requires_grad] or places
+            slots = torch.autograd.grad(value.sum(), [own[i] for i in read], allow_unused=True)
+        start = [(leaves[i], slot) for i, slot in zip(read, slots, strict=True) if slot is not None]
+        depends = [slot.flatten(1).any(1) for _, slot in start if len(slot) == self.batch]
+        if not depends or not bool(torch.stack(depends).any(0).all()):
+            raise TargetError("the target function does not depend on the logits of every sample")
+        return start
 
 
 def class_index(item: Any, classes: int, labels: Sequence[str] | None) -> int:
@@ -63,8 +207,8 @@ def class_index(item: Any, classes: int, labels: Sequence[str] | None) -> int:
         return _label_index(item, labels)
     if isinstance(item, bool) or not isinstance(item, int):
         raise TargetError(
-            f"target {item!r} is a {type(item).__name__}; give a class index, a label, a list of "
-            "them, or a function of the logits"
+            f"target {item!r} is a {type(item).__name__}; give a class index, a label, a tuple "
+            "(position, class), a list of them, or a function of the output"
         )
     if not -classes <= item < classes:
         raise TargetError(f"class {item} of a model with {classes}; choose from 0 to {classes - 1}")
@@ -108,48 +252,3 @@ def _synonyms(label: str) -> set[str]:
     """ImageNet's labels list synonyms: "tabby, tabby cat" is either."""
     whole = label.casefold()
     return {whole, *(part.strip() for part in whole.split(","))}
-
-
-def _rows(target: Sequence[Any], batch: int) -> tuple[list[list[Any]], bool]:
-    items = list(target)
-    if not items:
-        raise TargetError("the list of targets is empty; give at least one class, or None")
-    nested = [isinstance(item, list | tuple | Tensor) for item in items]
-    if not any(nested):
-        if batch == 1:
-            return [items], True
-        if len(items) == batch:
-            return [[item] for item in items], False
-        raise TargetError(
-            f"{len(items)} targets for a batch of {batch}; give one for each sample, or a list of "
-            "lists: several for each sample"
-        )
-    rows = [item.tolist() if isinstance(item, Tensor) else list(item) for item in items]
-    if len(rows) != batch or len({len(row) for row in rows}) != 1 or not rows[0]:
-        raise TargetError(
-            f"targets for {len(rows)} samples of lengths {[len(row) for row in rows]} and a batch "
-            f"of {batch}; give every sample a list of the same length"
-        )
-    return rows, True
-
-
-def _indexed(index: Tensor, classes: int, dtype: torch.dtype, several: bool) -> Asked:
-    seeds = [F.one_hot(column, classes).to(dtype) for column in index.unbind(1)]
-    return Asked(seeds, index if several else index.squeeze(1), several)
-
-
-def _derivative(target: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
-    with torch.enable_grad():
-        leaf = logits.detach().requires_grad_()
-        value = target(leaf)
-        if not isinstance(value, Tensor) or not value.requires_grad:
-            raise TargetError("the target function must return a tensor computed from the logits")
-        if value.shape not in ((logits.shape[0],), (logits.shape[0], 1)):
-            raise TargetError(
-                f"the target function returned shape {tuple(value.shape)}; expected one value a "
-                f"sample: ({logits.shape[0]},)"
-            )
-        (seed,) = torch.autograd.grad(value.sum(), leaf)
-    if not bool((seed != 0).any(1).all()):
-        raise TargetError("the target function does not depend on the logits of every sample")
-    return seed

@@ -41,7 +41,7 @@ def find_reading(shelf: Shelf, question: Question, given: Input) -> Reading:
 def lay_out(question: Question, reading: Reading, check: Check) -> Sheet:
     """The sheet that the command line would make of the same question."""
     targets = chosen_classes(question, reading)
-    target = targets[0] if len(targets) == 1 else targets
+    target = targets[0] if len(targets) == 1 else [targets]
     explanations = []
     for name in dict.fromkeys(question.methods or [DEFAULT_METHOD]):
         check()

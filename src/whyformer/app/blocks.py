@@ -59,7 +59,8 @@ def maps_of(explanation: Explanation, block: int) -> dict[str, Tensor]:
 def shown(explanation: Explanation, matrix: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """The pooled token's row, and the rows of all that can be pointed at."""
     tokens = explanation.tokens
-    pooled = tokens.rows[0].to(matrix) @ matrix
+    assert explanation.rows is not None
+    pooled = explanation.rows[0].to(matrix) @ matrix
     if tokens.grid is None:
         return pooled.double().cpu().numpy(), matrix.float().cpu().numpy()
     patches = matrix[tokens.patches, tokens.patches]

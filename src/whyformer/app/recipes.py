@@ -51,7 +51,7 @@ def spelled(index: int, labels: Sequence[str] | None) -> str:
 def python_code(question: RecipeQuestion, names: list[str], targets: list[int]) -> str:
     given = [repr(question.content)]
     if targets:
-        given.append(f"target={targets[0] if len(targets) == 1 else targets}")
+        given.append(f"target={targets[0] if len(targets) == 1 else [targets]}")
     if question.preset != DEFAULT_PRESET:
         given.append(f"preset={question.preset!r}")
     own = "".join(f"whyformer.methods_from({file!r})\n" for file in files_of(names))

@@ -155,7 +155,7 @@ def read_target(options: argparse.Namespace, labels: list[str] | None) -> Any:
     targets = [from_word(given, labels) for given in options.target or []]
     if not targets:
         return None
-    return targets[0] if len(targets) == 1 else targets
+    return targets[0] if len(targets) == 1 else [targets]
 
 
 def _a(kind: str) -> str:

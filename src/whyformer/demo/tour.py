@@ -66,7 +66,7 @@ def command() -> str:
 def compare_all(model: str, content: Path | str, target: list[str], title: str) -> Sheet:
     why = load(model)
     names = [*default_methods(), "attention_flow"]
-    return make_sheet(why.compare(content, target, names), title=title, model=model)
+    return make_sheet(why.compare(content, [target], names), title=title, model=model)
 
 
 def only_default(sheet: Sheet) -> Sheet:

@@ -8,12 +8,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.local import Identity
+from whyformer.engine.local import Scale, Softmax
 from whyformer.engine.mixing import Product
+from whyformer.engine.operations import Operation, Saved, Slots
+from whyformer.engine.rules.balanced import ConstantAttention, Derivative
+from whyformer.engine.rules.mass import ByLayer
 from whyformer.errors import ModelError
 
 if TYPE_CHECKING:
     from whyformer.engine.recorder import Recorder
+    from whyformer.engine.rules.tables import Rule
+
+#: bytes of attention weights that are made again at a time
+CHUNK = 64 * 2**20
 
 
 def scaled_dot_product(
@@ -27,39 +34,64 @@ def scaled_dot_product(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """``torch.nn.functional.scaled_dot_product_attention``: A V, and A."""
-    if enable_gqa and key.shape[-3] != query.shape[-3]:
-        groups = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
+) -> tuple[Tensor, Tensor | None]:
+    """``torch.nn.functional.scaled_dot_product_attention``: A V, and A where it is kept."""
     if scale is None:
         scale = query.shape[-1] ** -0.5
+    groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
+    depends = attn_mask is not None and rec.is_activation(attn_mask)
+    if not rec.maps and not depends and dropout_p == 0 and all(
+        rec.is_activation(t) for t in (query, key, value)
+    ):
+        fused = Fused(additive(attn_mask, query.dtype), is_causal, scale, groups)
+        rec.seen.fused += 1
+        return rec.step(fused, query, key, value), None
+    if groups > 1:
+        with rec:
+            key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
     if is_causal:
-        attn_mask = torch.ones(
-            query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device
-        ).tril()
-    mask = additive(attn_mask, query.dtype)
+        attn_mask = causal(query, key)
+    scores = scores_of(rec, query, key, scale)
+    if attn_mask is not None and depends:
+        with rec:
+            scores = scores + attn_mask
+        mask = None
+    else:
+        mask = additive(attn_mask, query.dtype)
+        product = rec.scores(scores) if rec.is_activation(scores) else None
+        if mask is not None and product is not None:
+            product.attend(mask, scores.shape)
 
     def normalise(scores: Tensor) -> Tensor:
-        if mask is None:
-            return scores.softmax(-1)
-        return torch._safe_softmax(scores + mask, -1)
+        return scores.softmax(-1) if mask is None else torch._safe_softmax(scores + mask, -1)
 
-    if rec.is_activation(query) and rec.is_activation(key):
-        product = Product(scale)
-        scores = rec.step(product, query, key.mT)
-        if mask is not None:
-            product.attend(mask, scores.shape)
-    else:
+    if not rec.is_activation(scores):
         with rec:
-            scores = (query @ key.mT) * scale
-    weights: Tensor = rec.step(Identity("softmax", normalise), scores)
-    rec.saw_attention(weights)
+            return normalise(scores) @ value, None
+    weights: Tensor = rec.step(Softmax(normalise, -1), scores)
     mixing = weights
     if dropout_p > 0:
-        dropout = Identity("dropout", lambda a: F.dropout(a, dropout_p), transparent=True)
-        mixing = rec.step(dropout, weights)
-    return rec.step(Product(), mixing, value), weights
+        mixing = rec.step(Scale("dropout", lambda a: F.dropout(a, dropout_p)), weights)
+    if not rec.is_activation(value):
+        with rec:
+            return mixing @ value, weights
+    mix = Product()
+    out = rec.step(mix, mixing, value)
+    rec.saw_attention(weights, mix, out, 0)
+    return out, weights
+
+
+def scores_of(rec: Recorder, query: Tensor, key: Tensor, scale: float) -> Tensor:
+    if rec.is_activation(query) and rec.is_activation(key):
+        scores: Tensor = rec.step(Product(scale), query, key.mT)
+        return scores
+    with rec:
+        return (query @ key.mT) * scale
+
+
+def causal(query: Tensor, key: Tensor) -> Tensor:
+    shape = query.shape[-2], key.shape[-2]
+    return torch.ones(shape, dtype=torch.bool, device=query.device).tril()
 
 
 def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -70,6 +102,79 @@ def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     if mask.dtype is torch.bool:
         return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, float("-inf"))
     return mask.to(dtype)
+
+
+class Fused(Operation):
+    """Attention whose map is not stored: the backward makes it again, some rows at a time."""
+
+    kind = "product"
+    name = "attention"
+    attends = True
+    weights = None
+
+    def __init__(self, mask: Tensor | None, is_causal: bool, scale: float, groups: int) -> None:
+        self.mask, self.is_causal, self.scale, self.groups = mask, is_causal, scale, groups
+
+    def run(self, *operands: Tensor) -> Tensor:
+        q, k, v = operands
+        self._saved = tuple(map(Saved, operands))
+        return F.scaled_dot_product_attention(
+            q, k, v, self.mask, is_causal=self.is_causal, scale=self.scale,
+            enable_gqa=self.groups > 1,
+        )  # fmt: skip
+
+    def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
+        if isinstance(rule, ByLayer):
+            return None, None, None
+        table = self.current.table
+        if not isinstance(rule, Derivative) or table is None:
+            raise ModelError(
+                "this recording keeps no attention maps, which the method needs: record the input "
+                "for a method that reads them"
+            )
+        (slot,) = slots
+        assert slot is not None
+        return self.derivative(slot * rule.factor, isinstance(table.softmax, ConstantAttention),
+                               rule.factor)  # fmt: skip
+
+    def derivative(self, slot: Tensor, constant: bool, factor: float) -> Slots:
+        """dV = A^T dO; unless A is held constant, dQ and dK too."""
+        q, k, v = (saved.get() for saved in self._saved)
+        if self.groups > 1:
+            k, v = (t.repeat_interleave(self.groups, -3) for t in (k, v))
+        dq = None if constant else torch.empty_like(q)
+        dk = None if constant else torch.zeros_like(k)
+        dv = torch.zeros_like(v)
+        length = q.shape[-2]
+        rows = max(1, CHUNK // (q.shape[:-2].numel() * k.shape[-2] * q.element_size()))
+        for first in range(0, length, rows):
+            part = slice(first, min(first + rows, length))
+            weights = self.rows(q[..., part, :], k, part)
+            given = slot[..., part, :]
+            dv += weights.mT @ given
+            if dq is not None and dk is not None:
+                by_weight = given @ v.mT
+                scores = torch._softmax_backward_data(by_weight, weights, -1, slot.dtype)
+                scores.mul_(self.scale * factor)
+                dq[..., part, :] = scores @ k
+                dk += scores.mT @ q[..., part, :]
+        return tuple(
+            None if g is None else g.unflatten(-3, (-1, self.groups)).sum(-3)
+            if self.groups > 1 and g is not dq else g
+            for g in (dq, dk, dv)
+        )  # fmt: skip
+
+    def rows(self, q: Tensor, k: Tensor, part: slice) -> Tensor:
+        """Some rows of A."""
+        scores = (q * self.scale) @ k.mT
+        if self.is_causal:
+            here = torch.arange(part.start, part.stop, device=q.device).unsqueeze(1)
+            scores.masked_fill_(torch.arange(k.shape[-2], device=q.device) > here, float("-inf"))
+        if self.mask is not None:
+            mask = self.mask
+            scores += mask[..., part, :] if mask.ndim > 1 and mask.shape[-2] > 1 else mask
+            return torch._safe_softmax(scores, -1)
+        return scores.softmax(-1)
 
 
 def multi_head(
@@ -132,8 +237,9 @@ def multi_head(
         out = out.permute(2, 0, 1, 3).reshape(length, batch, width)
         out = F.linear(out, out_proj_weight, out_proj_bias)
     if not batched:
-        out, attention = out.squeeze(1), attention.squeeze(0)
-    if not need_weights:
+        out = out.squeeze(1)
+        attention = None if attention is None else attention.squeeze(0)
+    if not need_weights or attention is None:
         return out, None
     return out, attention.mean(-3) if average_attn_weights else attention
 

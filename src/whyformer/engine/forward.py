@@ -1,4 +1,4 @@
-"""The model's logits as a function of its input, for methods that vary the input itself."""
+"""The model's output as a function of its input, for methods that vary the input itself."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from whyformer.engine.calls import as_logits, full_precision
-from whyformer.engine.recorder import CASTS, HALF, function_name, tensors_in, widen, widen_cast
+from whyformer.engine.following import tensors_in
+from whyformer.engine.outputs import Output, as_output
+from whyformer.engine.precision import CASTS, HALF, full_precision, widen, widen_cast
+from whyformer.engine.recorder import function_name
 from whyformer.errors import InputError, ModelError
 
 
 class Forward:
-    """Logits by the pixels, the features, or the embeddings of a text's token ids.
+    """The output by the pixels, the features, or the embeddings of a text's token ids.
 
     ``root`` is that input as it was recorded. ``sides`` are the tensors given beside it that have
     a row for every sample, such as token ids and masks: they are arguments too, so that more rows
@@ -31,9 +33,10 @@ class Forward:
         root: Tensor,
         batch: int,
         lookup: int | None,
+        output: Output = None,
     ) -> None:
         """``lookup``: for texts, which of the forward's embedding calls reads the token ids."""
-        self._model, self._lookup = model, lookup
+        self._model, self._lookup, self._output = model, lookup, output
         self._leaves, self._spec = tree_flatten((list(args), dict(kwargs)))
         tensors = {i: leaf for i, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)}
         self._own = next((i for i, leaf in tensors.items() if leaf is root), None)
@@ -71,7 +74,7 @@ class Forward:
         args, kwargs = tree_unflatten(leaves, self._spec)
         with torch.inference_mode(False), full_precision(root), Replay(root, self._lookup):
             output = self._model(*args, **kwargs)
-        return as_logits(output, len(root))
+        return as_output(output, self._output, len(root))
 
 
 class Replay(TorchFunctionMode):

@@ -1,38 +1,55 @@
-"""Questions to autograd's graph: where a value comes from, which axis is the batch."""
+"""Questions to autograd's graph: where a value comes from, and what two values have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
+from whyformer.engine.local import Autograd, ByStatistic, Pointwise, Reduction, SelfGate
+from whyformer.engine.mixing import Bias, Sum
+from whyformer.engine.names import MOVING_NODES, STATISTICS
 from whyformer.engine.operations import Operation
+
+#: a spelled-out norm or activation has no more steps than this
+LONGEST_SPELLING = 40
+#: the mark of a node that made both of two values
+BOTH = 3
+
+
+def operation_of(node: Any) -> Operation | None:
+    return getattr(node, "operation", None)
+
+
+def parents(node: Any) -> list[Any]:
+    return [parent for parent, _ in node.next_functions if parent is not None]
 
 
 def origin(tensor: Tensor) -> Operation | None:
     """The operation that made a tensor's values, seen through moves and scalings."""
     node: Any = tensor.grad_fn
     while node is not None:
-        operation: Operation | None = getattr(node, "operation", None)
+        operation = operation_of(node)
         if operation is not None and not operation.transparent:
             return operation
-        if not node.next_functions:
-            return None
-        node = node.next_functions[0][0]
+        above = parents(node)
+        node = above[0] if above else None
     return None
 
 
-def nodes(tensor: Tensor) -> Iterator[Any]:
-    """Every node below a tensor, once."""
-    stack, visited = [tensor.grad_fn], set()
-    while stack:
-        node: Any = stack.pop()
+def nodes(tensors: Iterable[Tensor]) -> Iterator[Any]:
+    """Every node below some tensors, once."""
+    pending, visited = [tensor.grad_fn for tensor in tensors], set()
+    while pending:
+        node: Any = pending.pop()
         if node is None or node in visited:
             continue
         visited.add(node)
         yield node
-        stack.extend(parent for parent, _ in node.next_functions)
+        pending.extend(parents(node))
 
 
 def kind(node: Any) -> str:
@@ -41,46 +58,102 @@ def kind(node: Any) -> str:
     return name.rstrip("0123456789").removesuffix("Backward") or name
 
 
-def batch_axis(tensor: Tensor, batch: int) -> int | None:
-    """The axis that counts samples, or the rows of all samples in a folded tensor.
-
-    0, or 1 in sequence-first models; None when there is no such axis. Where both have the
-    batch's size, the transposes above the tensor decide.
-    """
-    axes = (0, 1) if tensor.ndim > 2 else (0,)
-    candidates = [axis for axis in axes if axis < tensor.ndim and tensor.shape[axis] == batch]
-    if len(candidates) == 2 and batch > 1:
-        axis = _follow(tensor)
-        return axis if axis in candidates else 0
-    if candidates:
-        return candidates[0]
-    return 0 if tensor.ndim and tensor.shape[0] % batch == 0 else None
+def moves(node: Any) -> bool:
+    """Whether a node hands its values on, moved or scaled."""
+    operation = operation_of(node)
+    return kind(node) in MOVING_NODES if operation is None else operation.transparent
 
 
-def _follow(tensor: Tensor) -> int:
-    """Axis 0 of the model's input, carried through every transpose down to the tensor."""
-    path = []
-    node: Any = tensor.grad_fn
+def age(node: Any) -> int:
+    """Newer nodes have higher numbers; leaves are the oldest."""
+    return -1 if hasattr(node, "variable") else int(node._sequence_nr())
+
+
+# -- two values
+
+
+@dataclass
+class Side:
+    """What made one of two values and not the other; an input of its own is no move."""
+
+    only_moves: bool = True
+    attention: bool = False
+
+    def add(self, node: Any) -> None:
+        self.only_moves = self.only_moves and moves(node) and not hasattr(node, "variable")
+        operation = operation_of(node)
+        if operation is not None and operation.attends and operation.kind == "product":
+            self.attention = True
+
+
+def compare(u: Tensor, v: Tensor) -> tuple[Side, Side]:
+    """Walk back from two values, newest first, until only what made both is left."""
+    sides = (Side(), Side())
+    marks: dict[Any, int] = {}
+    heap: list[tuple[int, int, Any]] = []
+    alone = 0
+
+    def reach(node: Any, mark: int) -> None:
+        nonlocal alone
+        known = marks.get(node, 0)
+        if not known:
+            heapq.heappush(heap, (-age(node), len(marks), node))
+        marks[node] = known | mark
+        alone += (marks[node] != BOTH) - (known not in (0, BOTH))
+
+    reach(u.grad_fn, 1)
+    reach(v.grad_fn, 2)
+    while alone:
+        _, _, node = heapq.heappop(heap)
+        mark = marks[node]
+        if mark != BOTH:
+            alone -= 1
+            sides[mark - 1].add(node)
+        for parent in parents(node):
+            reach(parent, mark)
+    return sides
+
+
+# -- norms and activations that are spelled out
+
+
+def derived(value: Tensor, source: Tensor) -> str | None:
+    """How a value was computed from another alone: "pointwise", as a "statistic", or not so."""
+    goal = set(same_value(source))
+    pending, visited, reduced = [value.grad_fn], set(), False
+    while pending:
+        node = pending.pop()
+        if node in goal or node in visited:
+            continue
+        visited.add(node)
+        above = parents(node)
+        if len(visited) > LONGEST_SPELLING or not above:
+            return None
+        operation = operation_of(node)
+        if isinstance(operation, Reduction) or getattr(operation, "name", "") in STATISTICS:
+            reduced = True
+        elif operation is None:
+            if kind(node) not in MOVING_NODES:
+                return None
+        elif not isinstance(operation, Sum | Bias | Autograd) or operation.kind == "generic":
+            return None
+        pending.extend(above)
+    return "statistic" if reduced else "pointwise"
+
+
+def same_value(tensor: Tensor) -> Iterator[Any]:
+    """A value's node, and those of which it is a cast, a move, a scale or a shift by its mean."""
+    node = tensor.grad_fn
     while node is not None:
-        path.append(node)
-        node = node.next_functions[0][0] if node.next_functions else None
-    axis = 0
-    for node in reversed(path):
-        name = kind(node)
-        if name == "Transpose":
-            dims = [_signed(node._saved_dim0), _signed(node._saved_dim1)]
-            if min(dims) < 0:
-                rank = 1 + max(axis, 2)
-                dims = [d % rank if d < 0 else d for d in dims]
-            if axis in dims:
-                axis = dims[1 - dims.index(axis)]
-        elif name == "T":
-            axis = 1 - axis
-        elif name == "Permute":
-            dims = [_signed(d) for d in node._saved_dims]
-            axis = [d % len(dims) for d in dims].index(axis) if axis < len(dims) else axis
-    return axis
+        yield node
+        operation, above = operation_of(node), parents(node)
+        if isinstance(operation, ByStatistic):
+            node = above[operation.subject] if len(above) == 2 else None
+        elif moves(node) and len(above) == 1:
+            node = above[0]
+        else:
+            return
 
 
-def _signed(value: int) -> int:
-    return value - 2**64 if value >= 2**63 else value
+def made_by_activation(tensor: Tensor) -> bool:
+    return isinstance(origin(tensor), Pointwise | SelfGate)

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from whyformer.engine.operations import Operation, Saved, adjoint
-from whyformer.engine.rules import Rules
+from whyformer.engine.operations import Operation, Saved, Slots, adjoint
+from whyformer.engine.rules.tables import Rule
 
 
 class Learned(Operation):
     """A linear map by a constant: y = apply(x, weight) + bias."""
 
+    kind = "learned"
     name = "learned"
 
     def __init__(
@@ -26,7 +27,7 @@ class Learned(Operation):
     ) -> None:
         self.call = call
         self.apply = apply
-        self._weight = weight.detach() if weight.is_inference() else Saved(weight)
+        self._weight = Saved(weight)
         self.bias = None if bias is None else bias.detach()
         self.reads_pixels = reads_pixels
 
@@ -42,14 +43,14 @@ class Learned(Operation):
 
     @property
     def weight(self) -> Tensor:
-        return self._weight.get("a weight") if isinstance(self._weight, Saved) else self._weight
+        return self._weight.get("a weight")
 
     @property
     def y(self) -> Tensor:
         return self._y.get(remake=lambda: self.call(self.x))
 
-    def transpose(self, s: Tensor, weight: Tensor, scratch: str | None = None) -> Tensor:
-        """The map's adjoint, in scratch memory if that is named."""
+    def transpose(self, s: Tensor, weight: Tensor) -> Tensor:
+        """The map's adjoint."""
         return adjoint(lambda x: self.apply(x, weight), self.x, s)
 
     def unbiased(self, share: float) -> Tensor:
@@ -59,15 +60,23 @@ class Learned(Operation):
     def accumulate(self, total: Tensor, x: Tensor, weight: Tensor, factor: float) -> Tensor:
         return total.add_(self.apply(x, weight), alpha=factor)
 
-    def absolute_weight(self) -> Tensor:
-        return self.switch.absolute(self.weight, self.switch.scratch)
+    def evenly(self, slot: Tensor) -> Tensor:
+        """Each output's slot in equal parts to all inputs that it reads."""
+        reads = (self.weight != 0).to(self.weight.dtype)
+        count = self.apply(torch.ones_like(self.x), reads).clamp_(min=1)
+        return self.transpose(slot / count, reads)
 
-    def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        return (self.transpose(slots[0], self.weight),)
+    def gradient(self, *slots: Tensor | None) -> Slots:
+        (slot,) = slots
+        assert slot is not None
+        return (self.transpose(slot, self.weight),)
 
-    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        rule = rules.pixels if self.reads_pixels else rules.learned
-        return (rule(self, slots[0], rules.divide_learned),)
+    def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
+        (slot,) = slots
+        if self.bias is None or slot is None:
+            return []
+        spatial = self.weight.ndim - 2
+        return [(slot * self.bias.view(-1, *[1] * spatial)).sum()]
 
 
 class Linear(Learned):
@@ -84,42 +93,31 @@ class Linear(Learned):
     ) -> None:
         super().__init__(call, torch.nn.functional.linear, weight, bias, reads_pixels)
 
-    def transpose(self, s: Tensor, weight: Tensor, scratch: str | None = None) -> Tensor:
-        if scratch is None:
-            return s @ weight
-        out = self.scratch(scratch, self.x)
-        torch.mm(_flat(s), weight, out=_flat(out))
-        return out
+    def transpose(self, s: Tensor, weight: Tensor) -> Tensor:
+        return s @ weight
 
     def unbiased(self, share: float) -> Tensor:
-        floor: Tensor | float = 1e-12
-        if self.bias is not None:
-            floor = (self.bias.abs() * share).add_(1e-12).sub_(self.bias)
-        return torch.add(self.y, floor, out=self.scratch("z", self.y))
+        if self.bias is None:
+            return self.y + 1e-12
+        return self.y + (self.bias.abs() * share).add_(1e-12).sub_(self.bias)
 
     def accumulate(self, total: Tensor, x: Tensor, weight: Tensor, factor: float) -> Tensor:
-        flat = total.view(-1, total.shape[-1])
-        flat.addmm_(x.reshape(-1, x.shape[-1]), weight.mT, alpha=factor)
+        flat(total).addmm_(flat(x), weight.mT, alpha=factor)
         return total
 
-    def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        rows = live_rows(slots[0])
-        if rows is None:
-            return (slots[0] @ self.weight,)
-        return (self._scatter(rows, _flat(slots[0])[rows] @ self.weight),)
+    def evenly(self, slot: Tensor) -> Tensor:
+        return (slot.sum(-1, keepdim=True) / self.x.shape[-1]).expand_as(self.x)
 
-    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        rows = None if self.reads_pixels else live_rows(slots[0])
+    def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
+        (slot,) = slots
+        assert slot is not None
+        rows = None if self.reads_pixels else live_rows(slot)
         if rows is None:
-            return super().relevance(rules, *slots)
-        part = LinearRows(self, rows)
-        values = rules.learned(part, _flat(slots[0])[rows], rules.divide_learned)
-        return (self._scatter(rows, values),)
-
-    def _scatter(self, rows: Tensor, values: Tensor) -> Tensor:
+            return rule(self, slot)
+        (values,) = rule(LinearRows(self, rows), flat(slot)[rows])
         full = torch.zeros_like(self.x, memory_format=torch.contiguous_format)
-        _flat(full)[rows] = values
-        return full
+        flat(full)[rows] = values
+        return (full,)
 
 
 class LinearRows(Linear):
@@ -127,14 +125,14 @@ class LinearRows(Linear):
 
     def __init__(self, whole: Linear, rows: Tensor) -> None:
         super().__init__(whole.call, whole.weight, whole.bias)
-        self.switch = whole.switch
-        self._x, self._y = Saved(_flat(whole.x)[rows]), Saved(_flat(whole.y)[rows])
+        self.current = whole.current
+        self._x, self._y = Saved(flat(whole.x)[rows]), Saved(flat(whole.y)[rows])
 
     def kept(self, key: str, make: Callable[[], Tensor]) -> Tensor:
         return make()
 
 
-def _flat(tensor: Tensor) -> Tensor:
+def flat(tensor: Tensor) -> Tensor:
     return tensor.reshape(-1, tensor.shape[-1])
 
 
@@ -143,9 +141,9 @@ def live_rows(slot: Tensor) -> Tensor | None:
 
     Above the last attention only the pooled token's row carries anything.
     """
-    flat = _flat(slot)
-    count = flat.shape[0]
-    if count < 4 or (flat[-1, 0].item() and flat[count // 2, 0].item()):
+    rows = flat(slot)
+    count = rows.shape[0]
+    if count < 4 or (rows[-1, 0].item() and rows[count // 2, 0].item()):
         return None
-    rows = flat.any(-1).nonzero().squeeze(-1)
-    return rows if 2 * len(rows) <= count else None
+    alive = rows.any(-1).nonzero().squeeze(-1)
+    return alive if 2 * len(alive) <= count else None

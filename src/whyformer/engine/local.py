@@ -1,4 +1,4 @@
-"""Operations that autograd differentiates itself, and whose relevance is simple."""
+"""Operations that autograd differentiates itself: each has a small graph of its own."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whyformer.engine.operations import Operation
-from whyformer.engine.rules import Rules
+from whyformer.engine.operations import Operation, Saved, Slots
+from whyformer.engine.samples import Samples
 
 
-class Local(Operation):
-    """A call with a small graph of its own, which gives its gradient."""
+class Autograd(Operation):
+    """A call with a small graph, which gives its gradient."""
 
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
         self.name = name
@@ -28,8 +28,22 @@ class Local(Operation):
         detached = tuple(t.detach() if isinstance(t, Tensor) else t for t in self.outputs)
         return detached[0] if self.single else detached
 
-    def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        pairs = [(y, s) for y, s in zip(self.outputs, slots, strict=True) if y.requires_grad]
+    @property
+    def x(self) -> Tensor:
+        return self.operands[0].detach()
+
+    @property
+    def y(self) -> Tensor:
+        return self.outputs[0].detach()
+
+    def gradient(self, *slots: Tensor | None) -> Slots:
+        pairs = [
+            (y, s)
+            for y, s in zip(self.outputs, slots, strict=True)
+            if s is not None and y.requires_grad
+        ]
+        if not pairs:
+            return (None,) * self.count
         return torch.autograd.grad(
             [y for y, _ in pairs],
             self.operands,
@@ -39,30 +53,180 @@ class Local(Operation):
         )
 
 
-class Identity(Local):
-    """LayerNorm, GELU, softmax, scaling: relevance passes unchanged."""
+class Generic(Autograd):
+    """What has no kind of its own."""
 
-    def __init__(self, name: str, call: Callable[..., Any], transparent: bool = False) -> None:
+
+class Scale(Autograd):
+    """A value times a constant, element by element; dropout is one."""
+
+    kind = "scale"
+    transparent = True
+
+
+class Softmax(Operation):
+    """softmax(x) over one axis, of scores that a mask may have been added to."""
+
+    kind = "softmax"
+    name = "softmax"
+
+    def __init__(self, call: Callable[[Tensor], Tensor], axis: int) -> None:
+        self.call = call
+        self.axis = axis
+        #: whether the result weighs values: attention
+        self.attends = False
+
+    def run(self, *operands: Tensor) -> Tensor:
+        (x,) = operands
+        y = self.call(x)
+        self._x, self._y = Saved(x), Saved(y)
+        return y
+
+    @property
+    def x(self) -> Tensor:
+        return self._x.get()
+
+    @property
+    def y(self) -> Tensor:
+        return self._y.get(remake=lambda: self.call(self.x))
+
+    def gradient(self, *slots: Tensor | None) -> Slots:
+        (slot,) = slots
+        assert slot is not None
+        return (torch._softmax_backward_data(slot, self.y, self.axis, slot.dtype),)
+
+
+# -- normalisation
+
+
+class Normalisation(Autograd):
+    """layer_norm, rms_norm, group_norm, instance_norm, batch_norm on statistics of the batch.
+
+    ``affine`` is the weight and the bias, shaped to multiply the value; ``axes`` are what the
+    statistics are of; ``centred``: whether the mean is subtracted.
+    """
+
+    kind = "normalisation"
+
+    def __init__(
+        self,
+        name: str,
+        call: Callable[..., Any],
+        statistics: Callable[[Tensor], tuple[Tensor | None, Tensor]],
+        weight: Tensor | None,
+        bias: Tensor | None,
+    ) -> None:
         super().__init__(name, call)
-        self.transparent = transparent
+        self.statistics = statistics
+        self.weight = weight
+        self.bias = bias
 
-    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        return slots
+    def constant_deviation(self, slot: Tensor) -> Slots:
+        with torch.enable_grad():
+            x = self.x.requires_grad_()
+            mean, scale = self.statistics(x)
+            shifted = x if mean is None else x - mean
+            scaled = shifted * scale.detach()
+            if self.weight is not None:
+                scaled = scaled * self.weight
+            return torch.autograd.grad(scaled, x, slot)
+
+    def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
+        return [] if self.bias is None or slots[0] is None else [(slots[0] * self.bias).sum()]
 
 
-class Elementwise(Local):
-    """u * v or u / v element by element, both activations."""
+class ByStatistic(Autograd):
+    """x * s, x / s or x - s, s computed from x by a mean: part of a norm that is spelled out.
+
+    ``subject`` is the place of x among the operands.
+    """
+
+    kind = "normalisation"
+
+    def __init__(self, name: str, call: Callable[..., Any], subject: int) -> None:
+        super().__init__(name, call)
+        self.subject = subject
+
+    def to_subject(self, slot: Tensor) -> Slots:
+        return (slot, None) if self.subject == 0 else (None, slot)
+
+    def constant_deviation(self, slot: Tensor) -> Slots:
+        found = self.gradient(slot)
+        if self.name == "sub":
+            return found
+        return (found[0], None) if self.subject == 0 else (None, found[1])
+
+
+# -- activations and gates
+
+
+class Pointwise(Autograd):
+    """An activation function of one value, element by element."""
+
+    kind = "activation"
+
+    def constant_gate(self, slot: Tensor) -> Slots:
+        """slot * (f(x) - f(0)) / x; where x is small, the slope half way to zero."""
+        x, y = self.x, self.y
+        start = self.call(x.new_zeros(1)).flatten()[0] if y.shape == x.shape else None
+        if start is None or not bool(start.isfinite()):
+            return self.gradient(slot)
+        bound = 0.0 if bool(start == 0) else 1e-4 if x.dtype is torch.float64 else 1e-2
+        small = x.abs() <= bound
+        gate = (y - start) / x
+        if bool(small.any()):
+            with torch.enable_grad():
+                half = (x / 2).requires_grad_()
+                (slope,) = torch.autograd.grad(self.call(half).sum(), half)
+            gate = torch.where(small, slope, gate)
+        return (slot * gate,)
+
+    def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
+        start = self.call(self.x.new_zeros(1))
+        return [] if slots[0] is None else [(slots[0] * start.detach()).sum()]
+
+
+class SelfGate(Autograd):
+    """x f(x), f element by element: an activation function that is spelled out."""
+
+    kind = "activation"
+
+    def __init__(self, name: str, call: Callable[..., Any], subject: int) -> None:
+        super().__init__(name, call)
+        self.subject = subject
+
+    def to_subject(self, slot: Tensor) -> Slots:
+        return (slot, None) if self.subject == 0 else (None, slot)
+
+    def constant_gate(self, slot: Tensor) -> Slots:
+        found = self.gradient(slot)
+        return (found[0], None) if self.subject == 0 else (None, found[1])
+
+
+class Gate(Autograd):
+    """u * v or u / v element by element, both activations.
+
+    ``gate`` is the operand that an activation function made, where one alone is.
+    """
+
+    kind = "gate"
+
+    def __init__(self, name: str, call: Callable[..., Any], gate: int | None) -> None:
+        super().__init__(name, call)
+        self.gate = gate
 
     @property
     def quotient(self) -> bool:
         return self.name == "div"
 
-    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        return rules.elementwise(self, slots[0])
+
+# -- reductions
 
 
-class Terms(Local):
+class Reduction(Autograd):
     """A sum or mean over axes."""
+
+    kind = "reduction"
 
     def __init__(
         self,
@@ -70,24 +234,26 @@ class Terms(Local):
         call: Callable[..., Any],
         axes: tuple[int, ...],
         keepdim: bool,
-        batch_axis: int | None,
-        batch: int,
+        samples: Samples,
     ) -> None:
         super().__init__(name, call)
         self.axes = axes
         self.keepdim = keepdim
-        self.batch_axis = None if batch_axis in axes else batch_axis
-        self.batch = batch
+        self.samples = (
+            Samples(None, samples.ids, samples.batch) if samples.axis in axes else samples
+        )
 
     @property
-    def x(self) -> Tensor:
-        return self.operands[0].detach()
+    def samples_of_output(self) -> Samples:
+        samples = self.samples
+        if samples.axis is None or self.keepdim:
+            return samples
+        axis = samples.axis - sum(axis < samples.axis for axis in self.axes)
+        return Samples(axis, samples.ids, samples.batch)
 
     @property
-    def batch_axis_of_output(self) -> int | None:
-        if self.batch_axis is None or self.keepdim:
-            return self.batch_axis
-        return self.batch_axis - sum(axis < self.batch_axis for axis in self.axes)
+    def terms(self) -> int:
+        return int(torch.tensor([self.x.shape[axis] for axis in self.axes]).prod())
 
     def total(self) -> Tensor:
         return self.x.sum(self.axes, keepdim=self.keepdim)
@@ -98,21 +264,3 @@ class Terms(Local):
             for axis in self.axes:
                 s = s.unsqueeze(axis)
         return s.expand_as(self.x) if to_input else s
-
-    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        return (rules.terms(self, slots[0], rules.divide),)
-
-
-class Generic(Local):
-    """Eq. 2, for what has no rule of its own: R_j = sum_i x_j dL_i/dx_j R_i / L_i."""
-
-    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        s = [
-            rules.divide(self, r, y.detach()).clone() if y.requires_grad else r
-            for r, y in zip(slots, self.outputs, strict=True)
-        ]
-        carried = self.gradient(*s)
-        return tuple(
-            None if g is None else x.detach() * g
-            for x, g in zip(self.operands, carried, strict=True)
-        )

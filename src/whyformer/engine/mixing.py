@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from whyformer.engine.operations import Operation, Saved, adjoint
-from whyformer.engine.rules import Rules
+from whyformer.engine.operations import Operation, Saved, Slots, adjoint
+from whyformer.engine.rules.tables import Rule
+from whyformer.engine.samples import Samples
 
 #: an additive mask below this hides a score
 MASKED = -1000.0
 
 
-class Pair(Operation):
+class Binary(Operation):
     """Two operands and their result."""
 
     def keep(self, u: Tensor, v: Tensor, out: Tensor) -> None:
@@ -29,15 +30,30 @@ class Pair(Operation):
         return self._v.get()
 
 
-class Sum(Pair):
-    """u + v, both activations; or u + constant, whose share is dropped."""
+class Sum(Binary):
+    """u + v, both activations; or u + constant, whose share is dropped.
 
+    ``one_source``: both are the same value, moved and scaled. ``skip``: which operand the other
+    was computed from (a skip connection). ``mixes``: which operands hold attention that the other
+    does not.
+    """
+
+    kind = "sum"
     name = "sum"
 
-    def __init__(self, batch_axis: int | None, batch: int, constant: Tensor | None = None) -> None:
-        self.batch_axis = batch_axis
-        self.batch = batch
+    def __init__(
+        self,
+        samples: Samples,
+        constant: Tensor | None = None,
+        one_source: bool = False,
+        skip: int | None = None,
+        mixes: tuple[bool, bool] = (False, False),
+    ) -> None:
+        self.samples = samples
         self.constant = constant
+        self.one_source = one_source
+        self.skip = skip
+        self.mixes = mixes
 
     def run(self, *operands: Tensor) -> Tensor:
         u, v = operands if self.constant is None else (operands[0], self.constant.detach())
@@ -49,33 +65,66 @@ class Sum(Pair):
     def output(self) -> Tensor:
         return self._out.get(remake=lambda: self.u + self.v)
 
-    def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        return (slots[0], slots[0]) if self.constant is None else (slots[0],)
+    def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
+        return super().back(rule, *slots)[: self.count]
 
-    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        both = rules.sum(self, slots[0], rules.divide)
-        return both if self.constant is None else both[:1]
+    def gradient(self, *slots: Tensor | None) -> Slots:
+        return slots[0], slots[0]
+
+    def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
+        (slot,) = slots
+        return [] if self.constant is None or slot is None else [(slot * self.v).sum()]
 
 
-class Product(Pair):
+class Bias(Operation):
+    """x + a vector or number for all rows: it takes no share of the relevance."""
+
+    kind = "scale"
+    name = "bias"
+    transparent = True
+
+    def __init__(self, constant: Tensor | float) -> None:
+        self.constant = constant
+
+    def run(self, *operands: Tensor) -> Tensor:
+        return operands[0] + self.constant
+
+    def gradient(self, *slots: Tensor | None) -> Slots:
+        return slots
+
+    def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
+        (slot,) = slots
+        return [] if slot is None else [(slot * self.constant).sum()]
+
+
+class Product(Binary):
     """scale * (u @ v), both activations: Q K^T and A V.
 
     Everything is kept as stacks of matrices, so that no product has to lay them out again.
     """
 
+    kind = "product"
     name = "product"
 
     def __init__(self, scale: float = 1.0) -> None:
         self.scale = scale
         #: of scores, those that the softmax is shown; None: all
         self.attended: Tensor | None = None
+        #: which operand holds attention weights
+        self.weights: int | None = None
+
+    @property
+    def attends(self) -> bool:
+        """Whether this is A V."""
+        return self.weights is not None
 
     def attend(self, mask: Tensor, shape: Sequence[int]) -> None:
         """Note an additive or boolean mask (True: attend) on the scores that this product is."""
         attended = mask if mask.dtype is torch.bool else mask > MASKED
-        if bool(attended.all()):
+        whole = torch.Size(shape)
+        if bool(attended.all()) or whole.numel() != self.output_shape.numel():
             return
-        attended = attended.expand(*shape).reshape(self.output_shape)
+        attended = attended.expand(whole).reshape(self.output_shape)
         self.attended = attended if self.attended is None else attended & self.attended
 
     def mean_square(self, z: Tensor) -> Tensor:
@@ -91,7 +140,7 @@ class Product(Pair):
         if lead != v.shape[:-2]:
             lead = torch.broadcast_shapes(lead, v.shape[:-2])
             u, v = (t.expand(*lead, *t.shape[-2:]) for t in (u, v))
-        self._lead = lead
+        self.lead = lead
         u, v = stack(u.detach()), stack(v.detach())
         out = u.new_empty(*lead, u.shape[-2], v.shape[-1])
         stacked = out.view(-1, *out.shape[-2:])
@@ -112,18 +161,35 @@ class Product(Pair):
             return torch.bmm(s.mT, self.u).mT
         return torch.bmm(self.u.mT, s)
 
-    def unstack(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        return tuple(part.unflatten(0, self._lead) if self._lead else part[0] for part in parts)
+    def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
+        (slot,) = slots
+        assert slot is not None
+        return tuple(
+            None if part is None else part.unflatten(0, self.lead) if self.lead else part[0]
+            for part in rule(self, stack(slot))
+        )
 
-    def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        s = stack(slots[0])
+    def gradient(self, *slots: Tensor | None) -> Slots:
+        (s,) = slots
+        assert s is not None
         left, right = self.left(s), self.right(s)
         if self.scale != 1.0:
             left.mul_(self.scale), right.mul_(self.scale)
-        return self.unstack(left, right)
+        return left, right
 
-    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        return self.unstack(*rules.product(self, stack(slots[0]), rules.divide))
+    def through(self, layer: Tensor, slot: Tensor) -> Slots:
+        """To the values, by a layer in the place of the attention weights, features alike."""
+        layer = stack(layer)
+        if self.weights == 0:
+            each = torch.bmm(layer.mT, slot.mean(-1, keepdim=True))
+            return None, each.expand_as(self.v)
+        return torch.bmm(slot.mean(-2, keepdim=True), layer.mT).expand_as(self.u), None
+
+    def halves(self, slot: Tensor) -> Slots:
+        """Half to each side, in equal parts to what is multiplied."""
+        share = slot / (2 * self.u.shape[-1])
+        left, right = share.sum(-1, keepdim=True), share.sum(-2, keepdim=True)
+        return left.expand_as(self.u), right.mT.expand(*right.shape[:-2], *self.v.mT.shape[-2:]).mT
 
 
 def stack(matrices: Tensor) -> Tensor:
@@ -157,8 +223,18 @@ class Contraction(Product):
     def right(self, s: Tensor) -> Tensor:
         return adjoint(lambda v: torch.einsum(self.equation, self.u, v), self.v, s)
 
-    def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        return self.left(slots[0]), self.right(slots[0])
+    def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
+        return rule(self, *slots)
 
-    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        return rules.product(self, slots[0], rules.divide)
+    def through(self, layer: Tensor, slot: Tensor) -> Slots:
+        if self.weights == 0:
+            return None, adjoint(lambda v: torch.einsum(self.equation, layer, v), self.v, slot)
+        return adjoint(lambda u: torch.einsum(self.equation, u, layer), self.u, slot), None
+
+    def halves(self, slot: Tensor) -> Slots:
+        u, v = torch.ones_like(self.u), torch.ones_like(self.v)
+        share = slot / (2 * torch.einsum(self.equation, u, v))
+        return (
+            adjoint(lambda u: torch.einsum(self.equation, u, v), self.u, share),
+            adjoint(lambda v: torch.einsum(self.equation, u, v), self.v, share),
+        )

@@ -11,10 +11,14 @@ MOVES = frozenset(
     vstack dstack split split_with_sizes tensor_split chunk unbind __getitem__ __setitem__
     select narrow index_select gather take_along_dim masked_select flip roll rot90 pad
     contiguous clone copy_ to type float double half bfloat16 type_as cpu cuda index_put
-    index_put_ index_copy index_fill scatter tril triu diagonal unfold pixel_shuffle
+    index_copy index_fill scatter slice_scatter select_scatter diagonal_scatter masked_scatter
+    tril triu diagonal unfold pixel_shuffle
     pixel_unshuffle max_pool1d max_pool2d max amax topk sort as_strided detach data squeeze_
     unsqueeze_ transpose_ alpha_dropout __iter__ unsafe_chunk unsafe_split
-    max_pool2d_with_indices
+    max_pool2d_with_indices H mH adjoint ravel real positive __pos__ im2col
+    atleast_1d atleast_2d atleast_3d block_diag resolve_conj resolve_neg max_pool3d
+    maximum minimum fmax fmin adaptive_max_pool1d adaptive_max_pool2d amin min aminmax column_stack row_stack
+    _unsafe_view slice fliplr flipud
     """.split()
 )
 
@@ -33,15 +37,21 @@ INERT = frozenset(
     """.split()
 )
 
-#: one activation in, the same shape out: relevance passes unchanged
-IDENTITIES = frozenset(
+#: activation functions: one value in, the same shape out, element by element
+POINTWISE = frozenset(
     """
-    layer_norm rms_norm group_norm instance_norm batch_norm gelu relu relu6 leaky_relu elu
-    selu celu silu mish hardswish hardsigmoid hardtanh softplus softsign tanh sigmoid
-    logsigmoid exp log log1p expm1 sqrt rsqrt pow __pow__ square abs erf sin cos reciprocal
-    clamp clamp_min clamp_max log_softmax normalize prelu nan_to_num
+    gelu relu relu6 leaky_relu elu selu celu silu mish hardswish hardsigmoid hardtanh softplus
+    softsign tanh sigmoid logsigmoid exp log log1p expm1 sqrt rsqrt pow __pow__ square abs erf sin
+    cos reciprocal clamp clamp_min clamp_max prelu nan_to_num exp2 sinc softshrink hardshrink
+    threshold rrelu __abs__ float_power absolute
     """.split()
 )
+
+#: numbers that tell a value's size or spread; a norm that is spelled out divides by one
+STATISTICS = frozenset("norm linalg_norm linalg_vector_norm vector_norm var std".split())
+
+#: an activation may lend these its shape, type or device; its values take no part
+LIKE = frozenset("expand_as view_as reshape_as type_as broadcast_to".split())
 
 #: autograd's nodes of operations that only move values, or add a constant
 MOVING_NODES = frozenset(
@@ -55,3 +65,6 @@ MOVING_NODES = frozenset(
     ReflectionPad2D ReplicationPad2D CopyBackwards
     """.split()
 )
+
+#: moves that keep the order of the elements
+RESHAPES = frozenset("view reshape flatten unflatten ravel view_as reshape_as contiguous clone".split())

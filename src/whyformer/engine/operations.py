@@ -1,61 +1,37 @@
-"""Operations that know both of their backwards: the gradient and the relevance.
+"""Operations that can be run backwards by any table of rules.
 
-Each object stands for one call that the model made. ``Step`` puts it into autograd's
-graph, where relevance rides in the gradient's slot while ``Switch.rules`` is set.
-Everything else a model does (reshapes, selections, concatenations) moves values, and
-the gradient of moving values is the relevance of moving values.
+Each object stands for one call that the model made. ``Step`` puts it into autograd's graph. On
+the way back, what is carried (a gradient, relevance, mass) stands where autograd keeps the
+gradient of a value: we call that place the value's slot. The table that is in force turns the
+slots of an operation's outputs into those of its operands. Everything else a model does
+(reshapes, selections, concatenations) moves values, and moves the slots back.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules import Rules
 from whyformer.errors import ModelError
 
+if TYPE_CHECKING:
+    from whyformer.engine.rules.tables import Rule, Table
 
-class Scratch(threading.local):
-    """Memory that is lent again and again, to each thread its own.
-
-    Fresh memory costs a page fault for every 4 KiB, more than the arithmetic on it.
-    """
-
-    def __init__(self) -> None:
-        self._buffers: dict[Any, Tensor] = {}
-        self._views: dict[Any, Tensor] = {}
-
-    def lend(self, purpose: str, like: Tensor) -> Tensor:
-        """Memory of a tensor's shape, valid until the next request for the same purpose."""
-        place = (purpose, like.dtype, like.device)
-        view = self._views.get((place, like.shape))
-        if view is None:
-            buffer = self._buffers.get(place)
-            if buffer is None or buffer.numel() < like.numel():
-                self._views = {k: v for k, v in self._views.items() if k[0] != place}
-                buffer = torch.empty(like.numel(), dtype=like.dtype, device=like.device)
-                self._buffers[place] = buffer
-            view = buffer[: like.numel()].view(like.shape)
-            self._views[place, like.shape] = view
-        return view
+Slots = tuple[Tensor | None, ...]
 
 
-#: |weight|, given the weight and the memory for it
-Absolute = Callable[[Tensor, Scratch], Tensor]
-
-
-class Switch:
+class Pass:
     """Which backward is running, shared by all operations of one recording."""
 
-    def __init__(self, absolute: Absolute, scratch: Scratch) -> None:
-        self.rules: Rules | None = None
+    def __init__(self) -> None:
+        self.table: Table | None = None
+        #: whether what several targets share is kept
         self.keep = False
-        self.absolute = absolute
-        self.scratch = scratch
+        #: where constants leave what they gave, (operation, slot): for tests of completeness
+        self.constants: list[Tensor] | None = None
 
 
 class Saved:
@@ -65,15 +41,15 @@ class Saved:
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor.detach()
-        self._version = self._tensor._version
+        self._version = 0 if tensor.is_inference() else self._tensor._version
 
     def get(self, what: str = "a value", remake: Callable[[], Tensor] | None = None) -> Tensor:
-        if self._tensor._version == self._version:
+        if self._tensor.is_inference() or self._tensor._version == self._version:
             return self._tensor
         if remake is not None:
             return remake()
         raise ModelError(
-            f"{what} of shape {tuple(self._tensor.shape)} that relevance needs was overwritten "
+            f"{what} of shape {tuple(self._tensor.shape)} that the backward needs was overwritten "
             "since the forward: if the model itself does so (x += y, relu_), replace that by its "
             "ordinary form; if its weights were changed, record it again"
         )
@@ -85,36 +61,58 @@ class Step(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, operation: Operation, *operands: Tensor) -> Any:
         ctx.operation = operation
+        ctx.set_materialize_grads(False)
+        operation.count = len(operands)
         return operation.run(*operands)
 
     @staticmethod
-    def backward(ctx: Any, *slots: Tensor) -> Any:
+    def backward(ctx: Any, *slots: Tensor | None) -> Any:
         operation: Operation = ctx.operation
-        rules = operation.switch.rules
-        if rules is None:
-            return None, *operation.gradient(*slots)
-        return None, *operation.relevance(rules, *slots)
+        if all(slot is None for slot in slots):
+            return (None,) * (1 + operation.count)
+        table = operation.current.table
+        assert table is not None
+        if operation.current.constants is not None:
+            operation.current.constants += operation.constant_terms(*slots)
+        return None, *operation.back(table.rule(operation), *slots)
 
 
 class Operation:
-    """``run`` forwards, ``gradient`` and ``relevance`` backwards, one result an operand."""
+    """``run`` forwards; ``gradient`` is the derivative; tables hold the other ways back."""
 
+    #: which entry of a table applies
+    kind = "generic"
     name = "operation"
     #: values pass through unchanged but for their scale
     transparent = False
-    switch: Switch
+    #: whether values of several tokens are weighed by attention
+    attends = False
+    #: a learned map on the image itself
+    reads_pixels = False
+    #: how many operands there are
+    count = 1
+    current: Pass
 
     def run(self, *operands: Tensor) -> Any:
         raise NotImplementedError
 
-    def gradient(self, *slots: Tensor) -> tuple[Tensor | None, ...]:
+    def gradient(self, *slots: Tensor | None) -> Slots:
         raise NotImplementedError
 
-    def relevance(self, rules: Rules, *slots: Tensor) -> tuple[Tensor | None, ...]:
-        raise NotImplementedError
+    def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
+        """The operands' slots by a rule."""
+        return rule(self, *slots)
 
-    def scratch(self, purpose: str, like: Tensor) -> Tensor:
-        return self.switch.scratch.lend(purpose, like)
+    def to_subject(self, slot: Tensor) -> Slots:
+        """All of an output's slot for the one operand that it is about."""
+        return (slot,)
+
+    def constant_deviation(self, slot: Tensor) -> Slots:
+        return self.gradient(slot)
+
+    def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
+        """What the operation's own constants, such as a bias, give to the outputs."""
+        return []
 
     def mean_square(self, z: Tensor) -> Tensor:
         """Over the features of a value, which are its last axis."""
@@ -124,12 +122,12 @@ class Operation:
         return norm.square_().div_(z.shape[-1])
 
     def kept(self, key: str, make: Callable[[], Tensor]) -> Tensor:
-        """A value that several targets share, made once while ``Switch.keep`` is on."""
-        if not self.switch.keep:
+        """A value that several targets share, made once while ``Pass.keep`` is on."""
+        if not self.current.keep:
             return make()
         memory = self.__dict__.setdefault("_memory", {})
         if key not in memory:
-            memory[key] = make().clone()
+            memory[key] = make()
         return memory[key]
 
 

@@ -1,54 +1,91 @@
-"""Watch a model's own forward and put operations with two backwards into its graph."""
+"""Watch a model's own forward and put operations that know their ways back into its graph."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from whyformer.engine.functions import HANDLERS
-from whyformer.engine.graph import batch_axis, origin
-from whyformer.engine.local import Generic, Identity
-from whyformer.engine.mixing import Product
-from whyformer.engine.names import INERT, MOVES
-from whyformer.engine.operations import Operation, Step, Switch
-
-
-@dataclass
-class Seen:
-    """What a forward revealed about the model."""
-
-    attention: list[Tensor] = field(default_factory=list)
-    cross_attention: int = 0
-    grids: list[tuple[int, int]] = field(default_factory=list)
-    embedded: Tensor | None = None
-    words: Tensor | None = None
-    lookup: int = 0
-    softmaxes: list[tuple[Operation, tuple[int, ...]]] = field(default_factory=list)
-    fallbacks: dict[str, int] = field(default_factory=dict)
-    cuts: list[str] = field(default_factory=list)
+from whyformer.engine.following import (
+    carried,
+    follow,
+    follow_move,
+    follow_operands,
+    follow_reduction,
+    mark,
+    samples_of,
+    tensors_in,
+)
+from whyformer.engine.forward_record import Attention, Block, ForwardRecord, Mix, Root
+from whyformer.engine.graph import compare, origin
+from whyformer.engine.handlers import HANDLERS
+from whyformer.engine.local import Autograd, Generic, Softmax
+from whyformer.engine.mixing import Contraction, Product, Sum
+from whyformer.engine.names import INERT, LIKE, MOVES, STATISTICS
+from whyformer.engine.operations import Operation, Pass, Step
+from whyformer.engine.precision import CASTS, HALF, widen, widen_cast
+from whyformer.engine.samples import Samples
+from whyformer.engine.schema import positional
 
 
 class Recorder(TorchFunctionMode):
-    """Active on one thread, for one forward; the model itself is never touched."""
+    """Active on one thread, for one forward; the model itself is never touched.
+
+    ``maps`` false: fused attention stays fused, and no map is stored. ``replaced`` are values for
+    some of the roots, by their number.
+    """
 
     def __init__(
-        self, switch: Switch, batch: int, inputs: Iterable[Tensor], roots: Iterable[Tensor]
+        self,
+        current: Pass,
+        batch: int,
+        maps: bool = True,
+        replaced: Mapping[int, Tensor] | None = None,
     ) -> None:
         super().__init__()
-        self.switch = switch
+        self.current = current
         self.batch = batch
-        self._inputs = {storage(tensor) for tensor in inputs}
-        self.seen = Seen()
+        self.maps = maps
+        self.replaced = replaced or {}
+        self.seen = ForwardRecord()
+        self._given: dict[int, tuple[Tensor, str]] = {}
+        self._leaves: dict[int, Tensor] = {}
         self._lookups = 0
-        self._given = False
-        self._roots = {id(root): root for root in roots}
+
+    # -- what the model is given
+
+    def enter(
+        self, name: str, value: Tensor, ids: Tensor | None = None, lookup: int | None = None
+    ) -> Tensor:
+        """A new root; the model gets a copy, which it may write into."""
+        number = len(self.seen.roots)
+        value = self.replaced.get(number, value)
+        wide = value.float() if value.dtype in HALF else value.detach()
+        leaf = wide.requires_grad_()
+        self._leaves[id(leaf)] = leaf
+        copy = leaf.clone()
+        samples = None if ids is None else carried(ids)
+        mark(copy, Samples.first(len(leaf)) if samples is None else samples)
+        mark(leaf, carried(copy))  # type: ignore[arg-type]
+        value = leaf if ids is None else copy
+        self.seen.roots.append(Root(name, leaf, value, ids, lookup))
+        return copy
+
+    def give_ids(self, ids: Tensor, name: str) -> None:
+        """Follow an input's token ids to where they are looked up."""
+        self.mark_ids(mark(ids, Samples.first(len(ids))), name)
+
+    def mark_ids(self, tensor: Tensor, name: str) -> None:
+        """Remember that an integer tensor holds, or was made from, an input's token ids."""
+        self._given[id(tensor)] = (tensor, name)
+
+    # -- every call
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -59,24 +96,33 @@ class Recorder(TorchFunctionMode):
         if not tensors:
             return func(*args, **kwargs)
         if not any(self.is_activation(t) for t in tensors):
-            if name == "embedding":
-                return self.embed(func, args, kwargs)
-            with torch.no_grad():
-                return func(*args, **kwargs)
+            return self._constant(name, func, args, kwargs, tensors)
         if name in INERT:
             return func(*args, **kwargs)
+        if name in LIKE and not self.is_activation(args[0]):
+            return func(*args, **kwargs)
+        device = tensors[0].device.type
+        if torch.is_autocast_enabled(device):
+            with torch.autocast(device, enabled=False):
+                return self.dispatch(name, func, args, kwargs)
+        return self.dispatch(name, func, args, kwargs)
+
+    def dispatch(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A call on activations, by its function's name."""
         if name in CASTS:
-            return widen_cast(func(*args, **kwargs), args[0])
-        if any(t.dtype in HALF for t in tensors):
+            return follow(args[0], widen_cast(func(*args, **kwargs), args[0]))
+        if any(t.dtype in HALF for t in tensors_in((*args, *kwargs.values()))):
             args, kwargs = widen(name, args, kwargs, self.is_activation)
         if not torch.is_grad_enabled():
             return self._cut(f"{name} under torch.no_grad()", func(*args, **kwargs))
-        if name.endswith("_") and not name.endswith("__") and name[:-1] in HANDLERS:
-            return self._in_place(name[:-1], args, kwargs)
+        if name in IN_PLACE or (name.endswith("_") and not name.endswith("__")):
+            return self._in_place(name, func, args, kwargs)
         if name in HANDLERS:
+            args, kwargs = positional(name, args, kwargs)
             return HANDLERS[name](self, func, *args, **kwargs)
-        result = func(*args, **kwargs) if name in MOVES else self.generic(name, func, args, kwargs)
-        return self._cut(name, result)
+        if name in MOVES:
+            return self._cut(name, self._move(name, func, args, kwargs))
+        return self._cut(name, self.generic(name, func, args, kwargs))
 
     # -- what handlers use
 
@@ -85,85 +131,81 @@ class Recorder(TorchFunctionMode):
         return (
             isinstance(value, Tensor)
             and value.requires_grad
-            and (value.grad_fn is not None or id(value) in self._roots)
+            and (value.grad_fn is not None or id(value) in self._leaves)
         )
 
     def step(self, operation: Operation, *operands: Tensor) -> Any:
-        operation.switch = self.switch
+        operation.current = self.current
         result = Step.apply(operation, *operands)
-        if operation.name == "softmax" and result.ndim > 2:
+        if isinstance(operation, Softmax) and result.ndim > 2:
             self.seen.softmaxes.append((operation, tuple(result.shape)))
+        for out in (result,) if isinstance(result, Tensor) else result:
+            if isinstance(out, Tensor) and out.is_floating_point():
+                follow_operands(operands, out)
+        if len(operands) > 1 and self.batch > 1:
+            self.seen.crossed = self.seen.crossed or crossed(operation, operands)
         return result
 
     def local(
-        self,
-        kind: Callable[..., Operation],
-        name: str,
-        func: Any,
-        args: Any,
-        kwargs: Any,
-        **more: Any,
+        self, kind: Callable[..., Autograd], name: str, func: Any, args: Any, kwargs: Any, **more: Any
     ) -> Any:
         """Run a call as an operation of the given kind on its activations."""
-        if (
-            args
-            and self.is_activation(args[0])
-            and not any(self.is_activation(t) for t in tensors_in((*args[1:], *kwargs.values())))
-        ):
-            rest, named = constant(args[1:]), constant(kwargs)
-            return self.step(kind(name, lambda x: func(x, *rest, **named), **more), args[0])
         leaves, spec = tree_flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if self.is_activation(leaf)]
-        constants = constant(leaves)
+        constants = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        made: type | None = None
 
         def call(*operands: Tensor) -> Any:
+            nonlocal made
             values = list(constants)
             for place, operand in zip(places, operands, strict=True):
                 values[place] = operand
             positional, named = tree_unflatten(values, spec)
-            return func(*positional, **named)
+            result = func(*positional, **named)
+            made = None if isinstance(result, Tensor) else type(result)
+            return result
 
-        return self.step(kind(name, call, **more), *(leaves[i] for i in places))
-
-    def identity(
-        self, name: str, func: Any, args: Any, kwargs: Any, transparent: bool = False
-    ) -> Any:
-        if sum(self.is_activation(t) for t in tensors_in((*args, *kwargs.values()))) > 1:
-            return self.generic(name, func, args, kwargs)
-        return self.local(Identity, name, func, args, kwargs, transparent=transparent)
+        result = self.step(kind(name, call, **more), *(leaves[i] for i in places))
+        return result if made in (None, tuple) else made(result)
 
     def generic(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        self.seen.fallbacks[name] = self.seen.fallbacks.get(name, 0) + 1
+        if name not in STATISTICS:
+            self.seen.fallbacks[name] = self.seen.fallbacks.get(name, 0) + 1
         return self.local(Generic, name, func, args, kwargs)
 
-    def embed(self, func: Any, args: Any, kwargs: Any) -> Tensor:
-        """Text enters the graph where its embeddings do; those of positions are constants."""
-        with torch.no_grad():
-            out: Tensor = func(*args, **kwargs)
-        self._lookups += 1
-        given = storage(args[0] if args else kwargs["input"]) in self._inputs
-        if self.seen.embedded is not None and not given:
-            return out
-        root = (out.float() if out.dtype in HALF else out.detach()).requires_grad_()
-        self._roots[id(root)] = root
-        if self.seen.embedded is None:
-            self.seen.embedded = root
-        if self.seen.words is None or (given and not self._given):
-            self.seen.words, self.seen.lookup = root.detach(), self._lookups - 1
-            self._given = given
-        return root
+    def samples(self, *values: Tensor) -> Samples:
+        return samples_of(values, self.batch)
 
-    def batch_axis(self, tensor: Tensor) -> int | None:
-        return batch_axis(tensor, self.batch)
+    def moved(self, source: Tensor, result: Tensor) -> Tensor:
+        """A result that autograd computes itself has its source's samples."""
+        follow_operands((source,), result)
+        return result
 
-    def saw_attention(self, weights: Tensor) -> None:
+    def reduced(
+        self, source: Tensor, result: Tensor, axes: tuple[int, ...], keepdim: bool
+    ) -> Tensor:
+        return follow_reduction(source, result, axes, keepdim)
+
+    def saw_attention(
+        self,
+        weights: Tensor,
+        product: Product,
+        out: Tensor,
+        side: int,
+        native: Callable[[Tensor], Tensor] = lambda layer: layer,
+    ) -> None:
         """Note an attention map; what is left among the softmaxes was not recognised."""
         source = origin(weights)
+        if isinstance(source, Softmax):
+            source.attends = True
         self.seen.softmaxes = [pair for pair in self.seen.softmaxes if pair[0] is not source]
-        if weights.shape[-1] == weights.shape[-2]:
-            self.seen.attention.append(weights)
-        else:
-            self.seen.cross_attention += 1
+        product.weights = side
+        mix = Mix(product, out, native)
+        for known in self.seen.attention:
+            if known.softmax is source and known.weights.shape == weights.shape:
+                known.mixes.append(mix)
+                return
+        self.seen.attention.append(Attention(weights, source, [mix]))
 
     def from_softmax(self, tensor: Tensor) -> bool:
         operation = origin(tensor)
@@ -182,26 +224,94 @@ class Recorder(TorchFunctionMode):
             if operation is not None and not operation.transparent:
                 return False
             node = node.next_functions[0][0] if node.next_functions else None
-        root = tensor if node is None else node.variable
-        return id(root) in self._roots and root.ndim == 4
+        return node is not None and id(node.variable) in self._leaves and node.variable.ndim == 4
 
-    # -- the rest
+    def sum(self, u: Tensor, v: Tensor) -> Tensor:
+        """u + v of two activations, and what the graph says about them."""
+        one, other = compare(u, v)
+        skip = 0 if one.only_moves else 1 if other.only_moves else None
+        operation = Sum(
+            self.samples(u, v),
+            one_source=one.only_moves and other.only_moves,
+            skip=skip,
+            mixes=(one.attention, other.attention),
+        )
+        result: Tensor = self.step(operation, u, v)
+        if skip is not None and operation.mixes[1 - skip]:
+            self.seen.blocks.append(Block((u, v)[skip], result, operation))
+        return result
 
-    def _in_place(self, name: str, args: Any, kwargs: Any) -> Tensor:
-        """x.add_(y) as x = x + y, so that what relevance needs of x is not overwritten."""
-        target: Tensor = args[0]
-        result = HANDLERS[name](self, getattr(Tensor, name), target, *args[1:], **kwargs)
-        return self.assign(target, result)
+    def embed(self, name: str, ids: Tensor, out: Tensor, lookup: int | None) -> Tensor:
+        """Text enters the graph where its embeddings do; those of positions are constants.
+
+        Ids that the model made of the given ones, shifting them, are its decoder's.
+        """
+        first = next((root for root in self.seen.roots if root.name == name), None)
+        other = first is not None and first.ids is not None and first.ids.shape == ids.shape
+        if other and first is not None and not torch.equal(first.ids, ids):  # type: ignore[arg-type]
+            name = f"decoder_{name}"
+        return self.enter(name, out, ids, lookup)
 
     def assign(self, target: Tensor, result: Tensor) -> Tensor:
         """Make the caller's tensor the result; a view of something larger is written through."""
         if hasattr(target.grad_fn, "operation") or not target._is_view():
+            samples = carried(result)
             try:
                 torch.utils.swap_tensors(target, result)
             except RuntimeError:  # held by a saved tensor or a weak reference
                 return target.copy_(result)
+            if samples is not None:
+                mark(target, samples)
             return target
         return target.copy_(result)
+
+    # -- the rest
+
+    def _constant(
+        self, name: str, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]
+    ) -> Any:
+        """A call without activations: parameters are constants, token ids are followed."""
+        with torch.no_grad() if any(t.requires_grad for t in tensors) else nullcontext():
+            result = func(*args, **kwargs)
+        if name == "embedding":
+            self._lookups += 1
+        marks = [self._given[id(t)] for t in tensors if id(t) in self._given]
+        if not marks:
+            return result
+        ids, given = marks[0]
+        if isinstance(result, Tensor) and result.is_floating_point():
+            if name not in LOOKUPS:
+                return result
+            lookup = self._lookups - 1 if name == "embedding" else None
+            return self.embed(given, ids, result, lookup)
+        if name in MOVES:
+            follow_move(name, func, args, kwargs, result)
+        for out in tensors_in((result,)) if name != "__setitem__" else (args[0],):
+            if not out.is_floating_point() and out.dtype is not torch.bool:
+                if carried(out) is None:
+                    follow_operands((ids,), out)
+                self.mark_ids(out, given)
+        return result
+
+    def _move(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        follow_move(name, func, args, kwargs, result)
+        return result
+
+    def _in_place(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        """x.op_(y) as x = x.op(y), so that what the backward needs of x is not overwritten."""
+        target: Tensor = args[0]
+        if name == "__setitem__" and self.is_activation(target) and not target._is_view():
+            copy = follow(target, target.clone())
+            copy[args[1]] = args[2]
+            self.assign(target, copy)
+            return None
+        base = IN_PLACE.get(name, name[:-1])
+        plain = getattr(Tensor, base, None) or getattr(torch, base, None)
+        if base is None or plain is None or name in NATIVE:
+            return self._cut(name, func(*args, **kwargs))
+        result = self.dispatch(base, plain, args, kwargs)
+        return self.assign(target, result)
 
     def _cut(self, name: str, result: Any) -> Any:
         for leaf in tensors_in((result,)):
@@ -211,53 +321,29 @@ class Recorder(TorchFunctionMode):
         return result
 
 
-# Half precision is for storage. Relevance divides by small sums, so a half-precision model is
-# recorded in single precision, with its own weights.
-
-HALF = (torch.bfloat16, torch.float16)
-CASTS = frozenset({"to", "type", "type_as", "bfloat16", "half"})
-
-
-def widen_cast(result: Tensor, source: Tensor) -> Tensor:
-    """A cast to half precision is not taken; one to another device is."""
-    return source.to(result.device) if result.dtype in HALF else result
-
-
-def widen(
-    name: str, args: Any, kwargs: Any, is_activation: Callable[[Tensor], bool]
-) -> tuple[Any, Any]:
-    """Half-precision operands in single precision, but for one that is written to."""
-
-    def wide(value: Any) -> Any:
-        if not isinstance(value, Tensor) or value.dtype not in HALF:
-            return value
-        return value.float() if is_activation(value) else value.detach().float()
-
-    kept = 1 if name == "__setitem__" or name.endswith("_") else 0
-    return (*args[:kept], *tree_map(wide, tuple(args[kept:]))), tree_map(wide, kwargs)
+#: Python's operators that write into their left side, and what they compute
+IN_PLACE: Mapping[str, str | None] = {
+    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div",
+    "__idiv__": "div", "__ipow__": "pow", "__imatmul__": "matmul", "__setitem__": None,
+}  # fmt: skip
+#: written by autograd itself, which follows them into views
+NATIVE = frozenset("copy_ index_put_ requires_grad_ detach_ fill_ zero_ resize_ set_".split())
+#: what takes rows of a table by token ids
+LOOKUPS = frozenset("embedding __getitem__ index_select embedding_bag".split())
 
 
-def storage(tensor: Tensor) -> int:
-    """Where a tensor's memory begins: the same for all views of one."""
-    return tensor.untyped_storage().data_ptr()
-
-
-def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
-    """The tensors among a call's arguments, in lists and tuples too."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from tensors_in(value)
-
-
-def constant(values: Any) -> Any:
-    """Arguments whose tensors are detached, parameters above all."""
-    if isinstance(values, Tensor):
-        return values.detach()
-    if isinstance(values, dict):
-        return {key: constant(value) for key, value in values.items()}
-    return type(values)(map(constant, values)) if type(values) in (list, tuple) else values
+def crossed(operation: Operation, operands: tuple[Tensor, ...]) -> bool:
+    """Whether one sample's value meets another's: their axes of samples are not the same."""
+    places = set()
+    for operand in operands:
+        samples = carried(operand)
+        if samples is None or samples.axis is None:
+            continue
+        place = samples.axis - operand.ndim
+        if isinstance(operation, Product) and not isinstance(operation, Contraction) and place > -3:
+            return True
+        places.add((place, len(samples.ids)))
+    return len(places) > 1 and not isinstance(operation, Contraction)
 
 
 def function_name(func: Callable[..., Any]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whyformer.engine.calls import as_logits
+from whyformer.engine.outputs import as_output
 from whyformer.errors import InputError
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.documents import Document
@@ -116,4 +116,4 @@ def probabilities(why: TextPipeline, texts: Sequence[str]) -> Tensor:
     encoded = why.tokenizer(
         list(texts), padding=True, truncation=True, max_length=why.longest, return_tensors="pt"
     ).to(device)
-    return as_logits(why.model(**encoded), len(texts)).float().softmax(-1).cpu()
+    return as_output(why.model(**encoded), None, len(texts)).float().softmax(-1).cpu()

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.code import code_of
-from whyformer.engine.calls import as_logits
+from whyformer.engine.outputs import as_output
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.samples import ImageSample
 from whyformer.evaluation.task import Record, Task
@@ -114,4 +114,4 @@ class ImageTask(Task):
 def logits_of(why: ImagePipeline, pixels: Tensor) -> Tensor:
     parameter = next(why.model.parameters())
     normal = why.normalise(pixels).to(parameter.device, parameter.dtype)
-    return as_logits(why.model(normal), len(pixels)).float().cpu()
+    return as_output(why.model(normal), None, len(pixels)).float().cpu()

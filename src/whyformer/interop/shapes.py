@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from whyformer.engine.calls import Inputs, as_logits
+from whyformer.engine.inputs import Inputs
+from whyformer.engine.outputs import as_output
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
@@ -27,7 +28,7 @@ class Logits(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         first = next(v for v in (*args, *kwargs.values()) if isinstance(v, Tensor))
-        return as_logits(self.model(*args, **kwargs), len(first))
+        return as_output(self.model(*args, **kwargs), None, len(first))
 
 
 def as_explainer(given: Explainer | nn.Module) -> Explainer:

@@ -27,7 +27,8 @@ def attention_flow(question: Question, *, progress: bool = True) -> Answer:
     from tqdm.auto import tqdm
 
     layers = [attention.mean(1).double().cpu().numpy() for attention in question.attention]
-    rows = question.tokens.rows.double().cpu().numpy()
+    question.needs_one_sequence("attention_flow")
+    rows = question.rows.double().cpu().numpy()
     batch, tokens = rows.shape
     flows = torch.zeros(batch, tokens, dtype=torch.float64)
     with tqdm(

@@ -121,7 +121,7 @@ def differentiable(
     forward = question.forward
 
     def target(root: Tensor, seed: Tensor, *sides: Tensor) -> Tensor:
-        return (forward(root, *sides) * seed).sum(-1)
+        return (forward(root, *sides) * seed).flatten(1).sum(1)
 
     with torch.inference_mode(False), torch.enable_grad():
         root = forward.root.clone().requires_grad_()

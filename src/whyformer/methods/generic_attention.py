@@ -1,19 +1,25 @@
-"""Generic attention explainability (Chefer, Gur and Wolf, ICCV 2021), for self-attention."""
+"""Generic attention explainability (Chefer, Gur and Wolf, ICCV 2021), through the graph."""
 
 from __future__ import annotations
 
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import register
+from whyformer.methods.tables import gradient_table
 
 
 @register(
     "generic_attention",
     "attention times its gradient, rolled out over the blocks (Chefer et al., ICCV 2021)",
 )
-def generic_attention(question: Question) -> Answer:
-    """prod_b (I + E_h (G * A)^+): no relevance pass is needed."""
+def generic_attention(question: Question, *, gradient: str = "gradient") -> Answer:
+    """prod_b (I + E_h (G * A)^+): no relevance pass is needed.
+
+    ``gradient`` names the backward that G is of: "gradient", or a balanced one, "cp", "libra" or
+    "attnlrp".
+    """
+    table = gradient_table(gradient)
     layers = [
-        (gradient * attention).clamp(min=0).mean(1)
-        for gradient, attention in zip(question.gradients(), question.attention, strict=True)
+        (g * a).clamp(min=0).mean(1)
+        for g, a in zip(question.gradients(table=table), question.attention, strict=True)
     ]
     return question.roll_out(layers)

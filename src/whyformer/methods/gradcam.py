@@ -12,20 +12,20 @@ from whyformer.methods.registry import register
 def gradcam(question: Question) -> Answer:
     """(sum_h w_h A)^+, w_h the mean of G over the content columns of the pooled row.
 
-    The ``reference`` preset takes text's weights from the whole map, and scales to [0, 1].
+    A preset's conventions may take a text's weights from the whole map, and scale to [0, 1].
     """
-    attention = question.attention[-1]
+    attention = question.last_attention
     gradient = question.gradients(last_only=True)[-1]
-    content = question.tokens.content[:, None, None, :].to(gradient)
-    reference = question.preset.name == "reference"
-    if reference and question.tokens.kind != "image":
+    content = question.columns(gradient)
+    scaled, image = question.preset.conventions.scaled_gradcam, question.tokens.kind == "image"
+    if scaled and not image:
         weights = gradient.mean((2, 3), keepdim=True)
     else:
         weights = (gradient * content).sum(-1, keepdim=True) / content.sum(-1, keepdim=True)
     cam = (weights * attention).sum(1).clamp(min=0)
-    if not reference:
+    if not scaled:
         return question.pool(cam)
-    if question.tokens.kind != "image":
+    if not image:
         low, high = cam.amin((1, 2), keepdim=True), cam.amax((1, 2), keepdim=True)
         return question.pool((cam - low) / (high - low).clamp(min=1e-30))
     row = question.pool(cam).relevance

@@ -18,4 +18,4 @@ def lrp(question: Question, *, rules: str = "lrp") -> Answer:
     tables = {"lrp": question.preset.lrp, "attribution": question.preset.attribution}
     if rules not in tables:
         raise UnknownNameError(f"unknown rules {rules!r}; {nearest(rules, tables)}")
-    return question.at_input(question.input_relevance(tables[rules]))
+    return question.at_input(*question.input_relevance(tables[rules]))

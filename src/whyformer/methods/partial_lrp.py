@@ -9,5 +9,5 @@ from whyformer.methods.registry import register
 @register("partial_lrp", "the last block's attention relevance by LRP's rules (Voita et al. 2019)")
 def partial_lrp(question: Question) -> Answer:
     """E_h R^+ of the block next to the output."""
-    relevance = question.relevances(question.preset.lrp, last_only=True)[-1]
+    relevance = question.relevances(question.preset.lrp, last_only=True, signed=True)[-1]
     return question.pool(relevance.clamp(min=0).mean(1))

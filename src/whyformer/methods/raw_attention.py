@@ -9,4 +9,4 @@ from whyformer.methods.registry import register
 @register("raw_attention", "the last block's attention, averaged over heads", class_specific=False)
 def raw_attention(question: Question) -> Answer:
     """E_h A of the block next to the output."""
-    return question.pool(question.attention[-1].mean(1))
+    return question.pool(question.last_attention.mean(1))

@@ -24,7 +24,8 @@ class Method:
     """A way to answer a question.
 
     ``class_specific`` says whether the target matters to it; a method that is ``on_request`` takes
-    part in comparisons only where it is named.
+    part in comparisons only where it is named; one without ``maps`` reads no attention maps, so
+    that none has to be stored.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Method:
     function: Callable[..., Answer]
     class_specific: bool = True
     on_request: bool = False
+    maps: bool = True
 
     @property
     def options(self) -> list[str]:
@@ -67,11 +69,12 @@ def register(
     *,
     class_specific: bool = True,
     on_request: bool = False,
+    maps: bool = True,
     needs: str | None = None,
 ) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
     """Add a method under a name, with one line that says what it does, or its docstring's first.
 
-    ``needs`` names a package, and the extra of whyformer that brings it: without the package the
+    ``maps=False``: the method reads no attention maps. ``needs`` names a package, and the extra of whyformer that brings it: without the package the
     method is not listed, and asking for it says what to install.
     """
 
@@ -88,7 +91,7 @@ def register(
         if needs is not None and importlib.util.find_spec(needs) is None:
             _ABSENT[name] = needs
             return function
-        method = Method(name, said, function, class_specific, on_request)
+        method = Method(name, said, function, class_specific, on_request, maps)
         if not method.built_in:
             import_built_in()
             if name in _METHODS and _METHODS[name].built_in:

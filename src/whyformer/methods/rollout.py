@@ -12,6 +12,6 @@ from whyformer.methods.registry import register
     class_specific=False,
 )
 def rollout(question: Question) -> Answer:
-    """prod_b (I + E_h A); the ``reference`` preset divides each row by its sum."""
+    """prod_b (I + E_h A); a preset's conventions may divide each row by its sum."""
     layers = [attention.mean(1) for attention in question.attention]
-    return question.roll_out(layers, normalise_rows=question.preset.name == "reference")
+    return question.roll_out(layers, normalise_rows=question.preset.conventions.normalise_rollout)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from whyformer.errors import UnknownNameError, nearest
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import register
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FACTORS = ("gradient", "attention", None)
 
 
 @register(
@@ -24,35 +30,30 @@ def transformer_attribution(
 
     ``factor`` multiplies the relevance: "gradient" (the method), "attention" (ablation i) or
     None. ``blocks`` selects blocks, input side first: -1 is ablation ii, 1 is ablation iii.
-    The ``reference`` preset does as the authors' benchmarks do: images leave out the block
-    next to the input, text divides each row by its sum.
+    A preset's conventions may leave out an image's block next to the input, and divide each row
+    by its sum, as the authors' benchmarks do.
     """
-    reference = question.preset.name == "reference"
-    image = question.tokens.kind == "image"
-    if blocks is None and reference and image and len(question.attention) > 1:
+    conventions, kind = question.preset.conventions, question.tokens.kind
+    count = len(question.attention)
+    if blocks is None and conventions.skip_first_block and kind == "image" and count > 1:
         blocks = slice(1, None)
     if normalise_rows is None:
-        normalise_rows = reference and not image
+        normalise_rows = kind in conventions.normalise_attribution
+    if factor not in FACTORS:
+        known = [name for name in FACTORS if name]
+        raise UnknownNameError(f"unknown factor {factor!r}; {nearest(str(factor), known)}")
 
-    chosen = select(blocks, len(question.attention))
-    last_only = chosen == [len(question.attention) - 1]
-    relevances = question.relevances(last_only=last_only)
-    if factor == "gradient":
-        factors = question.gradients(last_only=last_only)
-    elif factor == "attention":
-        factors = question.attention[-1:] if last_only else question.attention
-    elif factor is None:
-        factors = []
-    else:
-        raise UnknownNameError(
-            f"unknown factor {factor!r}; {nearest(str(factor), ['gradient', 'attention'])}"
-        )
-    if last_only:
-        chosen = [0]
-    layers = [
-        (relevances[b] * factors[b] if factors else relevances[b]).clamp(min=0).mean(1)
-        for b in chosen
-    ]
+    chosen = select(blocks, count)
+    last_only = chosen == [count - 1]
+    first = count - 1 if last_only else 0
+    relevances = question.relevances(last_only=last_only, signed=factor != "gradient")
+    factors = question.gradients(last_only=last_only) if factor == "gradient" else []
+    if factor == "attention":
+        factors = question.attention[first:]
+    layers: list[Tensor | None] = [None] * count
+    for b in chosen:
+        product = relevances[b - first] * factors[b - first] if factors else relevances[b - first]
+        layers[b] = product.clamp(min=0).mean(1)
     return question.roll_out(layers, normalise_rows)
 
 

@@ -42,7 +42,7 @@ def load_pipeline(
     for name, value in (("weights", weights), ("device", device)):
         if value is not None:
             raise ModelError(f"{name}= was given with a pipeline, which brings its own")
-    explainer = Explainer(given.model, **options)
+    explainer = Explainer(given.model, **{"output": "logits", **options})
     name = given.model.name_or_path or type(given.model).__name__
     settings = dict(getattr(given, "_preprocess_params", {}))
     if family is ImageClassificationPipeline:

@@ -63,7 +63,7 @@ def load_directory(
     check_weights(folder, name, allow_pickle)
     model = load_model(folder, name, kind, allow_pickle)
     move(model, device)
-    explainer = Explainer(model, **options)
+    explainer = Explainer(model, **{"output": "logits", **options})
     if kind == "image":
         return image_pipeline(folder, name, explainer)
     return text_pipeline(folder, name, explainer)

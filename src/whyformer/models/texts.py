@@ -17,7 +17,7 @@ from whyformer.explainer import Explainer, Recording
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
 from whyformer.models.pipeline import Pipeline, Recorded
-from whyformer.targets import Asked, resolve
+from whyformer.targets import ResolvedTarget, Resolver
 from whyformer.tokens import Tokens
 from whyformer.words import Piece, pieces_of
 
@@ -232,12 +232,12 @@ class RecordedWindows(Recorded):
         """Windows have no matrix of the whole text: ``matrix`` has no effect."""
         if options.pop("keep_blocks", False):
             raise InputError("the blocks of a text in several windows cannot be kept as one")
-        asked = resolve(target, self.logits, self.pipeline.labels)
+        asked = Resolver(self.logits, self.logits, self.pipeline.labels, []).resolve(target)
         specific = get_method(method).class_specific
         total: Tensor | None = None
         seen = torch.zeros(len(self._windows.whole.encodings[0]))
         for recording, places in self._recordings(method):
-            question = _for_each(asked, len(places)) if specific else None
+            question = _for_each(asked) if specific else None
             answer = recording.explain(question, method, preset, **options)
             relevance = answer.relevance.double().cpu()
             if relevance.ndim == 3:
@@ -256,7 +256,7 @@ class RecordedWindows(Recorded):
             target=asked.index if specific else None,
             method=method,
             preset=preset,
-            tokens=Tokens("text", everywhere, everywhere / len(seen)),
+            tokens=Tokens("text", everywhere),
             notes=(self._windows.note, *answer.notes),
             labels=self.pipeline.labels,
             problem=self.pipeline.explainer.problem,
@@ -264,14 +264,12 @@ class RecordedWindows(Recorded):
         )
 
 
-def _for_each(asked: Asked, count: int) -> Any:
+def _for_each(asked: ResolvedTarget) -> Any:
     """The whole text's question, put to each of its windows."""
     if asked.index is None:
-        (seed,) = asked.seeds
+        (((_, seed),),) = asked.starts
         return lambda logits: (logits * seed).sum(-1)
-    if asked.several:
-        return asked.index.tolist() * count
-    return int(asked.index)
+    return asked.index.tolist() if asked.several else int(asked.index)
 
 
 def check_text(text: Any) -> None:

@@ -1,0 +1,154 @@
+"""Every value of a recording carries its samples; these hand them from value to value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whyformer.engine.names import RESHAPES
+from whyformer.engine.samples import Samples, folded, gathered, moved
+
+
+def mark(tensor: Tensor, samples: Samples) -> Tensor:
+    tensor._samples = samples  # type: ignore[attr-defined]
+    return tensor
+
+
+def carried(tensor: Tensor) -> Samples | None:
+    return getattr(tensor, "_samples", None)
+
+
+def follow(source: Tensor, result: Tensor) -> Tensor:
+    """A result of the same shape has its source's samples."""
+    samples = carried(source)
+    return result if samples is None else mark(result, samples)
+
+
+def follow_operands(operands: Iterable[Tensor], out: Tensor) -> None:
+    """An operation's result has its operands' samples, on the axis that is as far right."""
+    for operand in operands:
+        samples = carried(operand)
+        if samples is None:
+            continue
+        if samples.axis is None:
+            mark(out, samples)
+            return
+        axis = samples.axis + out.ndim - operand.ndim
+        found = Samples(axis, samples.ids, samples.batch)
+        if axis >= 0 and found.fits(out.shape):
+            mark(out, found)
+            return
+
+
+def follow_reduction(
+    source: Tensor, result: Tensor, axes: tuple[int, ...], keepdim: bool
+) -> Tensor:
+    """A sum over axes has its source's samples, on an axis that others left."""
+    samples = carried(source)
+    if samples is None or samples.axis in axes:
+        if carried(result) is not None:
+            del result._samples  # type: ignore[attr-defined]
+        return result
+    shift = 0 if keepdim or samples.axis is None else sum(a < samples.axis for a in axes)
+    axis = None if samples.axis is None else samples.axis - shift
+    return mark(result, Samples(axis, samples.ids, samples.batch))
+
+
+def follow_move(name: str, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+    """Carry the samples through a move, by running it on their ids."""
+    source = args[0] if args else None
+    if not isinstance(source, Tensor):
+        parts = [t for t in tensors_in((source,)) if carried(t) is not None]
+        if parts and isinstance(result, Tensor):
+            follow_parts(name, parts, result)
+        return
+    samples = carried(source)
+    if samples is None or name == "__setitem__":
+        return
+    if name in RESHAPES and isinstance(result, Tensor):
+        found = folded(samples, source.shape, result.shape)
+        if found is not None:
+            mark(result, found)
+            return
+    if samples.axis is None:
+        for out in tensors_in((result,)):
+            mark(out, samples)
+        return
+    try:
+        with torch.no_grad():
+            plain = torch.Tensor.reshape if name == "view" else func
+            ids = moved(samples, plain, source, args[1:], kwargs)
+    except (RuntimeError, TypeError, IndexError):
+        return
+    for out, whose in zip(tensors_in((result,)), tensors_in((ids,)), strict=False):
+        if out.shape == whose.shape:
+            found = gathered(whose, samples.batch)
+            if found is not None:
+                mark(out, found)
+
+
+def follow_parts(name: str, parts: list[Tensor], result: Tensor) -> None:
+    """A concatenation has its parts' samples, on an axis that it did not lengthen."""
+    samples = carried(parts[0])
+    assert samples is not None
+    if samples.axis is None:
+        mark(result, samples)
+        return
+    if result.ndim == parts[0].ndim + 1:  # stacked: the new axis is the one of their number
+        axes = [samples.axis, samples.axis + 1]
+    else:
+        axes = [samples.axis]
+    for axis in axes:
+        kept = Samples(axis, samples.ids, samples.batch)
+        if kept.fits(result.shape):
+            mark(result, kept)
+            return
+    if result.ndim == parts[0].ndim:
+        ids = [found.ids for found in map(carried, parts) if found is not None]
+        joined = Samples(samples.axis, torch.cat(ids), samples.batch)
+        if len(ids) == len(parts) and joined.fits(result.shape):
+            mark(result, joined)
+
+
+def samples_of(values: tuple[Tensor, ...], batch: int) -> Samples:
+    """Whose each index of some values' result is: carried, or by its size where it was lost."""
+    shape = torch.broadcast_shapes(*(value.shape for value in values))
+    for value in values:
+        found = carried(value)
+        if found is not None and found.axis is not None:
+            axis = found.axis + len(shape) - value.ndim
+            found = Samples(axis, found.ids, found.batch)
+        if found is not None and found.fits(shape):
+            return found
+    return guess(shape, batch)
+
+
+def sample_axis(value: Tensor, batch: int) -> int | None:
+    """Which of a sequence's first two axes counts the samples, one index a sample."""
+    samples = samples_of((value,), batch)
+    if batch == 1 and samples.axis is None:
+        return next((axis for axis in (0, 1) if value.shape[axis] == 1), None)
+    return samples.axis if samples.axis in (0, 1) and samples.plain else None
+
+
+def guess(shape: torch.Size, batch: int) -> Samples:
+    """By size: the first axis that is as long as the batch, or a fold of it, sample by sample."""
+    ids = torch.arange(batch)
+    for axis in (0, 1) if len(shape) > 2 else (0,):
+        if axis < len(shape) and shape[axis] == batch:
+            return Samples(axis, ids, batch)
+    if len(shape) and shape[0] % batch == 0:
+        return Samples(0, ids.repeat_interleave(shape[0] // batch), batch)
+    return Samples(None, ids, batch)
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among a call's arguments, in lists and tuples too."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from tensors_in(value)

@@ -1,0 +1,71 @@
+"""What a forward revealed about its model: inputs, attention, streams, and what was not followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from whyformer.engine.mixing import Product, Sum
+from whyformer.engine.operations import Operation
+
+
+@dataclass(eq=False)
+class Mix:
+    """One product A V: its operation, its result, and a layer in its own layout of A."""
+
+    product: Product
+    out: Tensor
+    native: Callable[[Tensor], Tensor]
+
+
+@dataclass(eq=False)
+class Attention:
+    """One attention map: its weights as (..., query, key), and the products A V that use it."""
+
+    weights: Tensor
+    softmax: Operation | None
+    mixes: list[Mix] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Block:
+    """A skip connection around attention: the stream that enters it, and what leaves it."""
+
+    entry: Tensor
+    exit: Tensor
+    sum: Sum
+
+
+@dataclass(eq=False)
+class Root:
+    """Where an input enters the graph: a leaf, under the input's name.
+
+    ``value`` is what explanations are read at: for a text the sum of its embeddings. ``ids`` are
+    the token ids that were looked up, and ``lookup`` the number of that call of ``embedding``.
+    """
+
+    name: str
+    leaf: Tensor
+    value: Tensor
+    ids: Tensor | None = None
+    lookup: int | None = None
+
+
+@dataclass(eq=False)
+class ForwardRecord:
+    """The recorder's result."""
+
+    attention: list[Attention] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    roots: list[Root] = field(default_factory=list)
+    #: results of convolutions, and how many blocks there were before each
+    convolutions: list[tuple[Tensor, int]] = field(default_factory=list)
+    softmaxes: list[tuple[Operation, tuple[int, ...]]] = field(default_factory=list)
+    fallbacks: dict[str, int] = field(default_factory=dict)
+    cuts: list[str] = field(default_factory=list)
+    #: fused attention of which no map is stored
+    fused: int = 0
+    #: whether samples of the batch meet one another, as images and texts do in CLIP
+    crossed: bool = False

@@ -1,0 +1,126 @@
+"""A roll-out as a backward: what the asked place reads is carried down to where the input enters.
+
+The place that is asked about starts with a mass of one. At A V it goes from queries to keys by
+the method's layer; at a skip connection around attention both sides have it, which is I + layer;
+everything else hands a token's mass on, however the model windows, merges, drops or folds its
+tokens. So prod_b (I + layer_b) is rolled out without knowing sequences, rows, grids or places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from whyformer.engine.rules.relevance import PassOn
+from whyformer.engine.rules.tables import Table
+
+if TYPE_CHECKING:
+    from whyformer.engine.learned import Learned
+    from whyformer.engine.local import Autograd, Gate, Reduction
+    from whyformer.engine.mixing import Product, Sum
+    from whyformer.engine.operations import Operation
+
+Slots = tuple[Tensor | None, ...]
+
+
+@dataclass(frozen=True)
+class Evenly:
+    """A learned map: each output's mass in equal parts to what it reads."""
+
+    def __call__(self, op: Learned, mass: Tensor) -> Slots:
+        return (op.evenly(mass),)
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """A sum. Around attention: I + layer. Around anything else: the skip connection alone.
+
+    Two branches of which one holds attention: that one. Otherwise half each. ``row_sums`` are
+    what each row's layer sums to, where rows are divided by one more than that.
+    """
+
+    row_sums: Mapping[Operation, Tensor] = field(default_factory=dict)
+
+    def __call__(self, op: Sum, mass: Tensor) -> Slots:
+        if op.constant is not None:
+            return (mass,)
+        if op.skip is None or op.one_source:
+            if op.mixes[0] != op.mixes[1]:
+                return (mass, None) if op.mixes[0] else (None, mass)
+            return mass / 2, mass / 2
+        through: Tensor | None = mass
+        if not op.mixes[1 - op.skip]:
+            through = None
+        elif op in self.row_sums:
+            through = mass = mass / (1 + self.row_sums[op])
+        return (mass, through) if op.skip == 0 else (through, mass)
+
+
+@dataclass(frozen=True, eq=False)
+class ByLayer:
+    """A V: from queries to keys by the layer, or nowhere without one.
+
+    Another product of activations: half each.
+    """
+
+    layers: Mapping[Operation, Tensor] = field(default_factory=dict)
+
+    def __call__(self, op: Product, mass: Tensor) -> Slots:
+        if not op.attends:
+            return op.halves(mass)
+        layer = self.layers.get(op)
+        return (None, None) if layer is None else op.through(layer, mass)
+
+
+@dataclass(frozen=True)
+class Halved:
+    """u * v: half each."""
+
+    def __call__(self, op: Gate, mass: Tensor) -> Slots:
+        return mass / 2, mass / 2
+
+
+@dataclass(frozen=True)
+class OverTerms:
+    """A sum or mean over axes: in equal parts to its terms, but for those that are zero."""
+
+    def __call__(self, op: Reduction, mass: Tensor) -> Slots:
+        given = op.x != 0
+        count = given.sum(op.axes, keepdim=True).clamp_(min=1)
+        return (op.spread(mass) * given / count,)
+
+
+@dataclass(frozen=True)
+class Alike:
+    """What has no kind: to operands of the output's shape as it is; else as its gradient says."""
+
+    def __call__(self, op: Autograd, *masses: Tensor | None) -> Slots:
+        (first, *rest) = masses
+        alike = [first is not None and x.shape == first.shape for x in op.operands]
+        if rest or not any(alike):
+            return op.gradient(*masses)
+        assert first is not None
+        return tuple(first / sum(alike) if same else None for same in alike)
+
+
+def mass_table(
+    layers: Mapping[Operation, Tensor] | None = None,
+    row_sums: Mapping[Operation, Tensor] | None = None,
+) -> Table:
+    """The table that rolls out layers, keyed by the products A V that they stand for."""
+    passed = PassOn()
+    return Table(
+        learned=Evenly(),
+        sum=Around(row_sums or {}),
+        product=ByLayer(layers or {}),
+        softmax=passed,
+        normalisation=passed,
+        activation=passed,
+        gate=Halved(),
+        reduction=OverTerms(),
+        scale=passed,
+        generic=Alike(),
+    )

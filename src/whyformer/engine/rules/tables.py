@@ -1,0 +1,238 @@
+"""Tables: one rule for every kind of operation. A backward is a table; so is the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from whyformer.engine.rules.balanced import (
+    ConstantAttention,
+    ConstantDeviation,
+    ConstantGate,
+    Derivative,
+    OneConstant,
+)
+from whyformer.engine.rules.division import Guarded, Offset, Signed, Stabilised
+from whyformer.engine.rules.learned import (
+    BoundedInput,
+    Epsilon,
+    Gamma,
+    PositiveActivations,
+    PositivePairs,
+    PositivePairsFast,
+    SeparateSigns,
+)
+from whyformer.engine.rules.relevance import (
+    ByDerivative,
+    Halves,
+    MatrixProduct,
+    NormalisedShares,
+    NormalisedTerms,
+    PassOn,
+    ReferenceShares,
+    Shares,
+    Taylor,
+    Terms,
+    Wholes,
+)
+from whyformer.errors import InputError
+
+if TYPE_CHECKING:
+    from whyformer.engine.operations import Operation
+
+#: (operation, *slots of its outputs) -> a slot for each operand; None is nothing
+Rule = Callable[..., tuple[Any, ...]]
+
+
+def reads_pixels(op: Operation) -> bool:
+    """The place of the learned map that reads the image itself."""
+    return op.reads_pixels
+
+
+@dataclass(frozen=True)
+class Table:
+    """A rule for each kind of operation; ``places`` come first: (does it apply here, rule)."""
+
+    learned: Rule
+    sum: Rule
+    product: Rule
+    softmax: Rule
+    normalisation: Rule
+    activation: Rule
+    gate: Rule
+    reduction: Rule
+    scale: Rule
+    generic: Rule
+    places: tuple[tuple[Callable[[Operation], bool], Rule], ...] = ()
+
+    def rule(self, op: Operation) -> Rule:
+        for applies, rule in self.places:
+            if applies(op):
+                return rule
+        found: Rule = getattr(self, op.kind)
+        return found
+
+
+def gradients(**other: Rule) -> Table:
+    """The table of derivatives, with other rules for some kinds."""
+    kinds = [name for name in Table.__dataclass_fields__ if name != "places"]
+    return Table(**{**dict.fromkeys(kinds, Derivative()), **other})
+
+
+GRADIENT = gradients()
+CP = gradients(softmax=ConstantAttention(), normalisation=ConstantDeviation(), gate=OneConstant())
+LIBRA = gradients(
+    softmax=ConstantAttention(),
+    normalisation=ConstantDeviation(),
+    activation=ConstantGate(),
+    gate=Derivative(0.5),
+)
+ATTNLRP = gradients(
+    product=Derivative(0.5),
+    normalisation=ConstantDeviation(),
+    activation=ConstantGate(),
+    gate=Derivative(0.5),
+)
+
+#: the tables of gradients by name
+GRADIENTS = {"gradient": GRADIENT, "cp": CP, "libra": LIBRA, "attnlrp": ATTNLRP}
+
+
+def relevance(
+    *,
+    learned: Rule,
+    sum: Rule,
+    reduction: Rule,
+    product: Rule,
+    generic: Rule,
+    gate: Rule = Halves(),  # noqa: B008
+    softmax: Rule = PassOn(),  # noqa: B008
+    pixels: Rule = BoundedInput(),  # noqa: B008
+) -> Table:
+    """A table of relevance: what is not named passes it on unchanged."""
+    passed = PassOn()
+    return Table(
+        learned, sum, product, softmax, passed, passed, gate, reduction, passed, generic,
+        places=((reads_pixels, pixels),),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What a preset means for methods beside its tables.
+
+    ``skip_first_block``: images leave out the block next to the input. ``normalise_rows``: the
+    kinds of input whose rows are divided by their sums, in the paper's method and in rollout.
+    ``scaled_gradcam``: GradCAM's weights for text are of the whole map, its map scaled to [0, 1].
+    """
+
+    skip_first_block: bool = False
+    normalise_attribution: tuple[str, ...] = ()
+    normalise_rollout: bool = False
+    scaled_gradcam: bool = False
+    class_token_at_minimum: bool = False
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Two tables, the paper's own rules and those of its LRP baseline, and the conventions."""
+
+    name: str
+    attribution: Table
+    lrp: Table
+    conventions: Conventions = Conventions()
+
+
+STABLE = Preset(
+    "stable",
+    attribution=relevance(
+        learned=PositivePairsFast(),
+        sum=NormalisedShares(Stabilised()),
+        reduction=NormalisedTerms(Stabilised()),
+        product=MatrixProduct(Stabilised()),
+        generic=ByDerivative(Stabilised()),
+    ),
+    lrp=relevance(
+        learned=PositiveActivations(),
+        sum=Shares(Stabilised()),
+        reduction=Terms(Stabilised()),
+        product=MatrixProduct(Stabilised(), 1.0),
+        gate=Wholes(),
+        generic=ByDerivative(Stabilised()),
+    ),
+)
+PAPER = Preset(
+    "paper",
+    attribution=relevance(
+        learned=PositivePairs(),
+        sum=NormalisedShares(),
+        reduction=NormalisedTerms(),
+        product=MatrixProduct(),
+        generic=ByDerivative(),
+    ),
+    lrp=relevance(
+        learned=PositiveActivations(),
+        sum=Shares(),
+        reduction=Terms(),
+        product=MatrixProduct(Guarded(), 1.0),
+        gate=Wholes(),
+        generic=ByDerivative(),
+    ),
+)
+REFERENCE = Preset(
+    "reference",
+    attribution=relevance(
+        learned=PositivePairs(Offset()),
+        sum=ReferenceShares(Offset()),
+        reduction=Terms(Offset()),
+        product=MatrixProduct(Offset()),
+        generic=ByDerivative(Offset()),
+        pixels=BoundedInput(Offset()),
+    ),
+    lrp=relevance(
+        learned=SeparateSigns(Offset()),
+        sum=Shares(Offset()),
+        reduction=Terms(Offset()),
+        product=MatrixProduct(Offset()),
+        generic=ByDerivative(Offset()),
+        pixels=BoundedInput(Offset()),
+    ),
+    conventions=Conventions(
+        skip_first_block=True,
+        normalise_attribution=("text", "sequence"),
+        normalise_rollout=True,
+        scaled_gradcam=True,
+        class_token_at_minimum=True,
+    ),
+)
+
+
+def lrp_preset(name: str, learned: Rule, softmax: Rule, epsilon: float = 1e-6) -> Preset:
+    """One table for both uses: a rule for learned maps, the epsilon rule for all that is summed."""
+    table = relevance(
+        learned=learned,
+        sum=Shares(Signed(epsilon)),
+        reduction=Terms(Signed(epsilon)),
+        product=MatrixProduct(Signed(epsilon)),
+        softmax=softmax,
+        generic=ByDerivative(Signed(epsilon)),
+        pixels=learned,
+    )
+    return Preset(name, table, table)
+
+
+EPSILON = lrp_preset("epsilon", Epsilon(), PassOn())
+GAMMA = lrp_preset("gamma", Gamma(), PassOn())
+ATTNLRP_RELEVANCE = lrp_preset("attnlrp", Epsilon(), Taylor())
+
+BUILT_IN = (STABLE, PAPER, REFERENCE, EPSILON, GAMMA, ATTNLRP_RELEVANCE)
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in BUILT_IN}
+
+
+def register_preset(preset: Preset) -> Preset:
+    """Add a preset of one's own, to be asked for by its name."""
+    if any(preset.name == known.name for known in BUILT_IN):
+        raise InputError(f"{preset.name!r} is a preset of whyformer; choose another name")
+    PRESETS[preset.name] = preset
+    return preset

@@ -1,0 +1,113 @@
+"""Which axis of a value counts the samples, carried along from the model's input.
+
+A model folds its batch into windows, heads, choices or experts' rows, and moves it from axis to
+axis. Sizes alone do not tell where it went: every value of a recording carries its ``Samples``,
+and what moves the value moves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """``ids`` says whose each index along ``axis`` is; no axis: all values are one sample's."""
+
+    axis: int | None
+    ids: Tensor
+    batch: int
+
+    @classmethod
+    def first(cls, batch: int) -> Samples:
+        return cls(0, torch.arange(batch), batch)
+
+    @property
+    def plain(self) -> bool:
+        """One index a sample, in order."""
+        return len(self.ids) == self.batch and bool((self.ids == torch.arange(self.batch)).all())
+
+    def fits(self, shape: torch.Size) -> bool:
+        return self.axis is None or (
+            self.axis < len(shape) and shape[self.axis] == len(self.ids)
+        )
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum over one sample, of a shape that scales the values."""
+        if self.axis is None:
+            return values.sum()
+        axes = [i for i in range(values.ndim) if i != self.axis]
+        each = values.sum(axes, keepdim=True) if axes else values
+        if self.plain:
+            return each
+        ids = self.ids.to(values.device)
+        flat = each.flatten()
+        summed = flat.new_zeros(self.batch).index_add_(0, ids, flat)
+        return summed[ids].view(each.shape)
+
+    def spread(self, shape: torch.Size) -> Tensor:
+        """The ids as a tensor of a value's shape, in no memory of its own."""
+        assert self.axis is not None
+        line = [1] * len(shape)
+        line[self.axis] = len(self.ids)
+        return self.ids.view(line).expand(shape)
+
+
+def gathered(ids: Tensor, batch: int) -> Samples | None:
+    """The samples of a value, from a tensor that says whose each element is."""
+    varying = []
+    for axis, size in enumerate(ids.shape):
+        if size > 1 and ids.stride(axis) != 0:
+            head = ids.narrow(axis, 0, 1)
+            if not bool((ids == head).all()):
+                varying.append(axis)
+    if len(varying) > 1 or ids.numel() == 0:
+        return None
+    if not varying:
+        whose = ids.flatten()[:1].long()
+        if batch == 1:
+            return Samples(None, whose, batch)
+        return Samples(0, whose.expand(ids.shape[0]), batch) if ids.ndim else None
+    (axis,) = varying
+    line = ids
+    for other in reversed(range(ids.ndim)):
+        if other != axis:
+            line = line.select(other, 0)
+    return Samples(axis, line.long(), batch)
+
+
+def moved(
+    samples: Samples, func: Callable[..., Any], source: Tensor, args: Any, kwargs: Any
+) -> Any:
+    """Run a move on the ids of its source: what it returns says whose each element is."""
+    ids = samples.spread(source.shape)
+    if source.device.type != "cpu":
+        args = [a.cpu() if isinstance(a, Tensor) else a for a in args]
+    return func(ids, *args, **kwargs)
+
+
+def folded(samples: Samples, shape: torch.Size, into: torch.Size) -> Samples | None:
+    """The samples behind a reshape, where the batch is the outermost axis that counts."""
+    if samples.axis is None:
+        return samples
+    if any(size != 1 for size in shape[: samples.axis]):
+        return None
+    axis = next((i for i, size in enumerate(into) if size != 1), 0)
+    inner = torch.Size(shape[samples.axis + 1 :]).numel()
+    block = torch.Size(into[axis + 1 :]).numel()
+    if inner == 0 or block == 0:
+        return None
+    if inner % block == 0:
+        return Samples(axis, samples.ids.repeat_interleave(inner // block), samples.batch)
+    rows = block // inner
+    if block % inner or len(samples.ids) % rows:
+        return None
+    grouped = samples.ids.view(-1, rows)
+    if not bool((grouped == grouped[:, :1]).all()):
+        return None
+    return Samples(axis, grouped[:, 0], samples.batch)

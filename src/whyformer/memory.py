@@ -1,0 +1,44 @@
+"""What a recording remembers of the questions it was asked, bounded in bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whyformer.engine import Start
+
+#: bytes of maps that a recording keeps beside its own graph
+MOST_BYTES = 512 * 2**20
+
+
+class BoundedMemory:
+    """Maps by target; the targets that were asked longest ago are forgotten first."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self.most = most
+        self._maps: dict[Any, dict[Any, list[Tensor]]] = {}
+
+    def of(self, start: Start) -> dict[Any, list[Tensor]]:
+        """What is remembered of a target; it is filled by whoever asks."""
+        key = tuple((id(value), *fingerprint(seed)) for value, seed in start)
+        kept = self._maps.pop(key, {})
+        while self._maps and self.bytes() > self.most:
+            self._maps.pop(next(iter(self._maps)))
+        self._maps[key] = kept
+        return kept
+
+    def bytes(self) -> int:
+        return sum(
+            tensor.numel() * tensor.element_size()
+            for maps in self._maps.values()
+            for tensors in maps.values()
+            for tensor in tensors
+        )
+
+
+def fingerprint(seed: Tensor) -> tuple[Any, ...]:
+    """The places and values of the few numbers that are not zero."""
+    places = torch.nonzero(seed)
+    return (tuple(places.flatten().tolist()), tuple(seed[seed != 0].tolist()))

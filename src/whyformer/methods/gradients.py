@@ -1,0 +1,37 @@
+"""Gradients of streams: they multiply no maps, so they work on every architecture."""
+
+from __future__ import annotations
+
+from whyformer.methods.question import Answer, Question
+from whyformer.methods.registry import register
+from whyformer.methods.tables import gradient_table
+
+
+@register(
+    "gradient_x_input",
+    "the input times its gradient, plain or balanced: AttnLRP, CP-LRP, LibraGrad",
+    maps=False,
+    on_request=True,
+)
+def gradient_x_input(question: Question, *, gradient: str = "libra") -> Answer:
+    """sum_d x_1 g_1, signed, at the pixels, features or embeddings.
+
+    ``gradient`` is the table of the backward: "gradient", "cp" (Ali et al. 2022), "libra" (Mehri
+    et al. 2025) or "attnlrp" (Achtibat et al. 2024).
+    """
+    found = question.input_gradients(gradient_table(gradient))
+    return question.at_input(*(value * slope for value, slope in found))
+
+
+@register(
+    "fullgrad",
+    "streams times their gradients, summed over the blocks (FullGrad+; Mehri et al. 2025)",
+    maps=False,
+    on_request=True,
+)
+def fullgrad(question: Question, *, gradient: str = "libra") -> Answer:
+    """sum_b sum_d x_b g_b, signed, each block's carried down to the input's tokens."""
+    streams = question.streams(gradient_table(gradient))
+    if not streams:
+        return gradient_x_input(question, gradient=gradient)
+    return question.carry([(value * slope).sum(-1) for value, slope in streams])
