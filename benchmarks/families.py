@@ -12,6 +12,7 @@ import os
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
+import contextlib
 import multiprocessing
 import re
 import sys
@@ -31,50 +32,38 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 SEED = 0
 SECONDS = 60
-TASKS = {
-    "SEQUENCE_CLASSIFICATION": "text",
-    "TOKEN_CLASSIFICATION": "text",
-    "QUESTION_ANSWERING": "text",
-    "MULTIPLE_CHOICE": "choices",
-    "MASKED_LM": "text",
-    "NEXT_SENTENCE_PREDICTION": "text",
-    "CAUSAL_LM": "text",
-    "SEQ_TO_SEQ_CAUSAL_LM": "sequences",
-    "SPEECH_SEQ_2_SEQ": "speech",
-    "ZERO_SHOT_IMAGE_CLASSIFICATION": "towers",
-    "VISUAL_QUESTION_ANSWERING": "pair",
-    "DOCUMENT_QUESTION_ANSWERING": "text",
-    "TABLE_QUESTION_ANSWERING": "text",
-    "ZERO_SHOT_OBJECT_DETECTION": "queries",
-    "VIDEO_CLASSIFICATION": "video",
-    "AUDIO_CLASSIFICATION": "audio",
-    "AUDIO_FRAME_CLASSIFICATION": "audio",
-    "AUDIO_XVECTOR": "audio",
-    "CTC": "audio",
-    "TIME_SERIES_CLASSIFICATION": "series",
-    "TIME_SERIES_REGRESSION": "series",
-    "VISION_LANGUAGE": "chat",
-    "IMAGE_CLASSIFICATION": "image",
-    "OBJECT_DETECTION": "image",
-    "SEMANTIC_SEGMENTATION": "image",
-    "INSTANCE_SEGMENTATION": "image",
-    "UNIVERSAL_SEGMENTATION": "image",
-    "MASKED_IMAGE_MODELING": "image",
+KINDS = {
+    "text": """SEQUENCE_CLASSIFICATION TOKEN_CLASSIFICATION QUESTION_ANSWERING MASKED_LM CAUSAL_LM
+        NEXT_SENTENCE_PREDICTION DOCUMENT_QUESTION_ANSWERING TABLE_QUESTION_ANSWERING""",
+    "choices": "MULTIPLE_CHOICE",
+    "sequences": "SEQ_TO_SEQ_CAUSAL_LM",
+    "speech": "SPEECH_SEQ_2_SEQ",
+    "towers": "ZERO_SHOT_IMAGE_CLASSIFICATION",
+    "pair": "VISUAL_QUESTION_ANSWERING",
+    "queries": "ZERO_SHOT_OBJECT_DETECTION",
+    "chat": "VISION_LANGUAGE",
+    "video": "VIDEO_CLASSIFICATION",
+    "audio": "AUDIO_CLASSIFICATION AUDIO_FRAME_CLASSIFICATION AUDIO_XVECTOR CTC",
+    "series": "TIME_SERIES_CLASSIFICATION TIME_SERIES_REGRESSION",
+    "image": """IMAGE_CLASSIFICATION OBJECT_DETECTION SEMANTIC_SEGMENTATION INSTANCE_SEGMENTATION
+        UNIVERSAL_SEGMENTATION MASKED_IMAGE_MODELING""",
 }
+TASKS = {task: kind for kind, tasks in KINDS.items() for task in tasks.split()}
 LABELLED = re.compile(
     r"(SEQUENCE|TOKEN|IMAGE|VIDEO|AUDIO|FRAME|SERIES)_CLASSIFICATION|VISUAL|SEMANTIC|OBJ"
 )
 CHAT_FAMILIES = """llava qwen2_vl qwen2_5_vl qwen3_vl paligemma idefics3 smolvlm internvl gemma3
     blip-2 git kosmos-2 mllama florence2""".split()
 # The fields that hold an answer, the more telling ones first.
-ANSWERS = """mc_logits start_logits class_queries_logits logits_per_image logits_per_audio logits_per_video question_answering_score
-    itm_score prediction_logits prediction_outputs regression_outputs reconstruction action_preds
-    multimodal_embeddings logits last_hidden_state""".split()
+ANSWERS = """mc_logits start_logits class_queries_logits logits_per_image logits_per_audio
+    logits_per_video question_answering_score prediction_logits prediction_outputs
+    regression_outputs reconstruction action_preds multimodal_embeddings logits
+    last_hidden_state""".split()
 # Rows of these families' outputs depend on the other samples of the batch.
 MIXED = ("nystromformer", "videoprism")
 # The own forward of these families, or their own backward, leaves no gradient.
 CUT = ("reformer", "clipseg")
-OPTIONS = "length choices texts regions decoder_length left global_first whole experts kind".split()
+OPTIONS = "length choices texts regions decoder_length left global_first experts kind".split()
 # Cases beyond the automatic mappings, and what a case needs beyond its family's configuration.
 EXTRAS = dict(
     parse("""
@@ -103,8 +92,6 @@ SEQUENCE_CLASSIFICATION:llama:LlamaForSequenceClassification:left padding: left=
 SEQUENCE_CLASSIFICATION:bloom:BloomForSequenceClassification:left padding: left=True
 TOKEN_CLASSIFICATION:funnel:FunnelForTokenClassification:one block: block_sizes=[2]
 TOKEN_CLASSIFICATION:t5:T5ForTokenClassification:encoder
-TOKEN_CLASSIFICATION:longformer:LongformerForTokenClassification: whole=True
-MASKED_LM:longformer:LongformerForMaskedLM: whole=True
 QUESTION_ANSWERING:dpr:DPRReader
 QUESTION_ANSWERING:longformer:LongformerForQuestionAnswering: global_first=True
 QUESTION_ANSWERING:lxmert:LxmertForQuestionAnswering: kind='regions'
@@ -237,11 +224,9 @@ class Case:
         model = instantiate(self.class_name, self.config(), attention, options.get("experts"))
         inputs = Inputs(options.get("kind", TASKS[self.task]), model, options).make()
         model, inputs, outputs = run(calibrate(perturb(model), inputs), inputs)
-        field = (
-            "relevance_logits"
-            if self.name == "SEQUENCE_CLASSIFICATION:dpr:DPRReader"
-            else next(f for f in ANSWERS if isinstance(outputs.get(f), Tensor))
-        )
+        field = next(name for name in ANSWERS if isinstance(outputs.get(name), Tensor))
+        if self.name == "SEQUENCE_CLASSIFICATION:dpr:DPRReader":
+            field = "relevance_logits"
         shape = outputs[field].shape[1:]
         texts = {"input_ids", "attention_mask"} if field.startswith("logits_per_") else ()
         return Built(
@@ -251,6 +236,11 @@ class Case:
             targets(self.task, shape, inputs.get("attention_mask")),
             frozenset(texts),
         )
+
+
+def floating(value: Any) -> bool:
+    """Whether a value is a tensor of real numbers."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def cases(pattern: str = "") -> list[Case]:
@@ -308,19 +298,17 @@ def calibrate(model: nn.Module, inputs: dict[str, Any]) -> nn.Module:
 
 def run(model: nn.Module, inputs: dict[str, Any]) -> tuple[nn.Module, dict[str, Any], Any]:
     """The model, its inputs and outputs in float64, or in float32 where it knows no other."""
-    for dtype in (torch.float64, torch.float32):
-        model = model.to(dtype)
-        cast = {
-            k: v.to(dtype) if isinstance(v, Tensor) and v.is_floating_point() else v
-            for k, v in inputs.items()
-        }
-        try:
-            with torch.no_grad():
-                return model, cast, model(**cast)
-        except Exception:
-            if dtype is torch.float32:
-                raise
-    raise AssertionError
+
+    def attempt(dtype: torch.dtype) -> tuple[nn.Module, dict[str, Any], Any]:
+        cast = {k: v.to(dtype) if floating(v) else v for k, v in inputs.items()}
+        with torch.no_grad():
+            return model.to(dtype), cast, model.to(dtype)(**cast)
+
+    with contextlib.suppress(Exception):
+        found = attempt(torch.float64)
+        if not any(floating(value) and value.isnan().any() for value in found[2].values()):
+            return found
+    return attempt(torch.float32)
 
 
 def targets(
@@ -385,12 +373,9 @@ def problems(built: Built, family: str) -> Iterator[str]:
     if family in CUT:
         return
     leaves = embedded(built.model)
-    inputs = {
-        k: v.requires_grad_() if isinstance(v, Tensor) and v.is_floating_point() else v
-        for k, v in built.inputs.items()
-    }
+    inputs = {k: v.requires_grad_() if floating(v) else v for k, v in built.inputs.items()}
     answer = built.answer(inputs)
-    leaves += [v for v in inputs.values() if isinstance(v, Tensor) and v.requires_grad]
+    leaves += filter(floating, inputs.values())
     for target in {first, second}:
         gradients = torch.autograd.grad(
             answer[0][target], leaves, retain_graph=True, allow_unused=True

@@ -38,7 +38,8 @@ def test_a_model_without_attention() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5))
     message = refused(ModelError, model, pixels())
     assert "no self-attention" in message
-    assert message.endswith("whyformer explains Transformers")
+    assert "whyformer explains Transformers" in message
+    assert message.endswith("gradient_x_input needs none")
 
 
 def test_a_head_of_zeros(vit: nn.Module) -> None:

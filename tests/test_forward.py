@@ -78,7 +78,9 @@ def test_models_that_write_into_their_input(model: nn.Module, inputs: Any) -> No
         assert torch.allclose(recording.forward.root, model.words(inputs["input_ids"]))
     root = recording.forward.root.clone().requires_grad_()
     kept = root.detach().clone()
-    assert torch.allclose(recording.forward(root, *recording.forward.sides), recording.logits, atol=1e-6)
+    assert torch.allclose(
+        recording.forward(root, *recording.forward.sides), recording.logits, atol=1e-6
+    )
     assert torch.equal(root, kept)
 
 

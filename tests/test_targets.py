@@ -25,8 +25,8 @@ def test_every_form_of_one_target(explainer: whyformer.Explainer) -> None:
     expected = explainer(image, target=2)
     assert expected.target.tolist() == [2, 2]
     forms: list[Any] = [
-        -3, "cat, tabby", "tabby", "CAT", [2, 2], (2,), [(2,), "tabby"], torch.tensor([2, 2]), torch.tensor(2),
-        ["tabby", 2], lambda output: output.logits[:, 2],
+        -3, "cat, tabby", "tabby", "CAT", [2, 2], (2,), [(2,), "tabby"], torch.tensor([2, 2]),
+        torch.tensor(2), ["tabby", 2], lambda output: output.logits[:, 2],
     ]  # fmt: skip
     for form in forms:
         assert torch.allclose(explainer(image, target=form).relevance, expected.relevance), form

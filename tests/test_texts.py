@@ -204,7 +204,7 @@ def slow_merge(
         row = [cls, *first, sep, *([*second, sep] if other else [])]
         kinds = [0] * (len(first) + 2) + [1] * (len(row) - len(first) - 2)
         inputs = {"input_ids": torch.tensor([row]), "token_type_ids": torch.tensor([kinds])}
-        answer = whyformer.Explainer(why.model)(inputs, target, method)
+        answer = whyformer.Explainer(why.model, output="logits")(inputs, target, method)
         logits.append(answer.logits[0])
         offset = 1 + (len(other) + 1 if before else 0)
         for i in range(len(window)):

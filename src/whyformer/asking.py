@@ -64,8 +64,9 @@ def check(answer: Any, method: Method, question: Question) -> None:
         raise MethodError(
             f"{made} relevance for {len(found)} of the model's {len(question.sites)} inputs"
         )
-    for part in (*found, answer.input_relevance):
-        if part is not None and not bool(part.isfinite().all()):
+    reached = () if answer.input_relevance is None else (answer.input_relevance,)
+    for part in (*found, *reached):
+        if not bool(part.isfinite().all()):
             raise NumericalError(why_not_finite(part, method, question))
 
 

@@ -11,14 +11,15 @@ from torch import Tensor, nn
 
 from whyformer.asking import ask
 from whyformer.engine import PRESETS, Forward, Preset, Start, Trace, record
-from whyformer.engine.inputs import Inputs, as_call
+from whyformer.engine.inputs import Inputs, as_call, named
+from whyformer.engine.leaks import mixing_branches
 from whyformer.engine.outputs import Output
 from whyformer.engine.precision import full_precision
 from whyformer.errors import InputError, ModelError, UnknownNameError, nearest
 from whyformer.explanation import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Blocks, Explanation, Part
 from whyformer.memory import BoundedMemory
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
-from whyformer.methods.question import Answer, Question
+from whyformer.methods.question import Answer, Memory, Question
 from whyformer.pooling import Pooling, named_rows
 from whyformer.sites import Site, find_sites
 from whyformer.targets import ResolvedTarget, Resolver, Target, label_list
@@ -223,7 +224,11 @@ class Recording:
         for site in reversed(self.sites):
             shown = site.tokens.content
             if site.tokens.kind == "text" and shown.shape[1] == length:
-                mask = self._placed.get("attention_mask") if isinstance(self._placed, Mapping) else None
+                mask = (
+                    self._placed.get("attention_mask")
+                    if isinstance(self._placed, Mapping)
+                    else None
+                )
                 if isinstance(mask, Tensor) and mask.shape == shown.shape:
                     shown = mask
                 places = torch.arange(length, device=shown.device)
@@ -238,7 +243,7 @@ class Recording:
         full: bool = False,
         keep_blocks: bool = False,
     ) -> Question:
-        memory = {} if keep_blocks and self._memory is None else None
+        memory: Memory | None = {} if keep_blocks and self._memory is None else None
         if self._memory is not None:
             memory = self._memory.of(start)
         pooled = None
@@ -280,18 +285,13 @@ class Recording:
     def _make_forward(self) -> Forward | None:
         args, kwargs = as_call(self._placed)
         root = next(r for r in self.trace.seen.roots if r.name == self.tokens.name)
-        given = {**dict(enumerate(args)), **kwargs}
-        own = next((v for k, v in given.items() if root.ids is None and self._is(k, root.name)), None)
+        own = None if root.ids is not None else named(args, kwargs).get(root.name)
         if own is None and root.lookup is None:
             return None
         return Forward(
             self._explainer.model, args, kwargs, root.leaf if own is None else own,
             self.trace.batch, root.lookup if own is None else None, self._explainer.output,
         )  # fmt: skip
-
-    @staticmethod
-    def _is(key: Any, name: str) -> bool:
-        return key == name or (isinstance(key, int) and name == ("input" if not key else f"input {key}"))
 
     def _again(self, value: Tensor, preset: Preset, start: Start) -> Question:
         """The same question at another value of the main input."""
@@ -356,6 +356,12 @@ class Recording:
                 f"a softmax of shape {shape} was not recognised as attention: its block is missing"
                 for shape in self.trace.unrecognised
             ]
+            count = mixing_branches(self.trace)
+            if count:
+                notes.append(
+                    f"{count} blocks mix tokens outside attention, which {method.name} leaves out; "
+                    "gradient_x_input and fullgrad follow it"
+                )
         notes += [
             f"{cut} cuts the graph: no relevance passes there" for cut in sorted(set(seen.cuts))
         ]
@@ -411,11 +417,8 @@ def one_each(answers: Sequence[Answer]) -> Answer:
     An input that all samples share is explained for each of them.
     """
 
-    def row(part: Tensor, i: int) -> Tensor:
-        return part[i] if len(part) == len(answers) else part.flatten()
-
     def join(parts: Sequence[Tensor | None]) -> Tensor | None:
-        found = [row(part, i) for i, part in enumerate(parts) if part is not None]
+        found = [part[i] for i, part in enumerate(parts) if part is not None]
         return torch.stack(found) if found else None
 
     relevance = join([a.relevance for a in answers])

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from whyformer.engine import Trace, carry
-from whyformer.engine.following import sample_axis, samples_of
+from whyformer.engine.following import sample_axis, samples_of, sequence_first
 from whyformer.engine.forward_record import Root
 from whyformer.engine.graph import nodes
 from whyformer.engine.inputs import MAIN_INPUTS
 from whyformer.tokens import Tokens, sums_over_patches, text_content
-
 
 #: of pixels
 MOST_CHANNELS = 4
@@ -38,6 +37,8 @@ class Site:
         self._entry: Tensor | None = None
         self.special: list[int] = []
         self.order: Tensor | None = None
+        #: how many samples share the input, each of which is asked by itself
+        self.shared: int | None = None
 
     @property
     def values(self) -> list[Tensor]:
@@ -46,15 +47,26 @@ class Site:
     def read(self, slots: Sequence[Tensor | None]) -> Tensor:
         """What arrived at the values, as (batch, tokens)."""
         found = [self.rows(slot) for slot in slots[: len(self._own)] if slot is not None]
-        count = self.tokens.content.shape[1] - len(self.special)
+        count = self.tokens.content.numel() // self.tokens.content.shape[0] - len(self.special)
+        count = count // self.batch if self.shared else count
         own = torch.stack(found).sum(0) if found else self._own[0].new_zeros(self.batch, count)
         if self._entry is None:
-            return own.detach()
+            return self.each(own.detach())
         stream = slots[-1]
         special = own.new_zeros(self.batch, len(self.special))
         if stream is not None:
             special = by_sample(stream.sum(-1), self._entry, self.batch)[:, self.special]
         return torch.cat([special, own] if self.prefix else [own, special], 1).detach()
+
+    def each(self, rows: Tensor) -> Tensor:
+        """What all samples share, for every sample: (samples, tokens of all)."""
+        return rows if self.shared is None else rows.reshape(1, -1).expand(self.shared, -1)
+
+    def share(self, samples: int) -> None:
+        """The input is no part of one sample: texts beside several images."""
+        self.shared = samples
+        content = self.tokens.content.reshape(1, -1).expand(samples, -1)
+        self.tokens = replace(self.tokens, content=content)
 
     @property
     def prefix(self) -> int:
@@ -64,6 +76,11 @@ class Site:
     def rows(self, slot: Tensor) -> Tensor:
         """(batch, tokens, features) or (tokens, batch, features), summed over the features."""
         return by_sample(slot.sum(-1), self._own[0], self.batch).reshape(self.batch, -1)
+
+    def from_input(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Values at the input itself, summed over its features, and their sum for each token."""
+        words = self.each(self.rows(values))
+        return words, words
 
     def beside(self, trace: Trace, entry: Tensor | None) -> Site:
         """Find the places of the input's tokens in the stream; the others are special."""
@@ -115,9 +132,40 @@ class FeatureSite(Site):
     def rows(self, slot: Tensor) -> Tensor:
         return slot.flatten(2).sum(-1) if slot.ndim > 2 else slot
 
+    def from_input(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.rows(values)
+        return found, self.tokens.from_input(found)
+
+
+class FrameSite(Site):
+    """Tokens that the model made of a sound's samples or frames, in their order.
+
+    ``time`` is the input's axis that runs along with them.
+    """
+
+    def __init__(self, tokens: Tokens, entry: Tensor, batch: int, time: int) -> None:
+        super().__init__(tokens, [entry], batch)
+        self.time = time
+
+    def from_input(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        others = [axis for axis in range(1, values.ndim) if axis != self.time]
+        line = values.sum(others) if others else values
+        return line, sums_over_patches(line, (self.tokens.content.shape[1],))
+
 
 class ImageSite(Site):
     """Patches where a convolution made them, or pixels."""
+
+    def from_input(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        tokens = self.tokens
+        pixels = values if values.ndim == 3 else values.sum(channel_axis(values))
+        grid = tokens.volume or tokens.grid
+        assert grid is not None
+        if tokens.kind == "spectrogram":
+            pixels = pixels.mT
+        after = tokens.content.shape[1] - torch.Size(grid).numel() - tokens.prefix
+        sums = sums_over_patches(pixels, grid)
+        return pixels, self.each(torch.nn.functional.pad(sums, (tokens.prefix, after)))
 
     def rows(self, slot: Tensor) -> Tensor:
         grid = self.tokens.volume or self.tokens.grid
@@ -128,7 +176,7 @@ class ImageSite(Site):
 def patch_sums(values: Tensor, batch: int, grid: tuple[int, ...]) -> Tensor:
     """(batch, *grid), frames folded or not, or pixels of an image: one sum a patch."""
     if len(grid) == 2 and tuple(values.shape[-2:]) != grid:
-        return sums_over_patches(values.reshape(batch, *values.shape[-2:]), (grid[0], grid[1]))
+        return sums_over_patches(values.reshape(batch, *values.shape[-2:]), grid)
     return values.reshape(batch, -1)
 
 
@@ -139,7 +187,7 @@ def channel_axis(values: Tensor) -> int:
 
 def by_sample(values: Tensor, source: Tensor, batch: int) -> Tensor:
     """(batch, tokens), though the sequence came first."""
-    return values.transpose(0, 1) if sample_axis(source, batch) == 1 else values
+    return values.transpose(0, 1) if sequence_first(source, batch) else values
 
 
 # -- from a recorded forward
@@ -151,12 +199,14 @@ def find_sites(trace: Trace, inputs: Any, grid: tuple[int, int] | None = None) -
     for root in trace.seen.roots:
         groups.setdefault(root.name, []).append(root)
     order = sorted(groups, key=lambda name: MAIN_INPUTS.index(name) if name in MAIN_INPUTS else 99)
-    return [site_of(trace, inputs, groups[name], grid) for name in order]
+    sites = [site_of(trace, inputs, groups[name], grid) for name in order]
+    for site in sites[1:]:
+        if site.batch != trace.batch or trace.seen.crossed:
+            site.share(trace.batch)
+    return sites
 
 
-def site_of(
-    trace: Trace, inputs: Any, roots: list[Root], grid: tuple[int, int] | None
-) -> Site:
+def site_of(trace: Trace, inputs: Any, roots: list[Root], grid: tuple[int, int] | None) -> Site:
     root = roots[0]
     batch = trace.batch if len(root.leaf) == trace.batch else len(root.leaf)
     if root.ids is not None:
@@ -170,9 +220,9 @@ def text_site(trace: Trace, inputs: Any, roots: list[Root]) -> Site:
     ids = roots[0].ids
     assert ids is not None
     samples = samples_of((roots[0].leaf,), trace.batch)
-    first = sample_axis(roots[0].leaf, trace.batch) if ids.ndim == 2 else 0
-    shape = (ids.mT if first == 1 else ids).shape
-    if samples.axis == 0 and len(samples.ids) > samples.batch:
+    first = ids.ndim == 2 and sequence_first(roots[0].leaf, trace.batch)
+    shape = (ids.mT if first else ids).shape
+    if samples.axis is not None and len(samples.ids) > samples.batch:
         shape = torch.Size((samples.batch, ids.numel() // samples.batch))
     content = text_content(inputs, roots[0].name, shape).to(ids.device)
     tokens = Tokens("text", content, name=roots[0].name)
@@ -196,12 +246,21 @@ def sequence_site(trace: Trace, inputs: Any, root: Root, batch: int) -> Site:
         kind = "text" if root.name.endswith("inputs_embeds") else "sequence"
         site = FeatureSite(Tokens(kind, content, name=root.name), [leaf], batch)
         return site.beside(trace, longer_entry(trace, root, leaf.shape[1]))
+    if leaf.ndim == 3 and entry is not None:
+        patches = patch_convolution(trace, root, entry, batch)
+        if patches is not None and patches.ndim == 4 and leaf.shape[0] == len(patches):
+            grid = (patches.shape[-2], patches.shape[-1])
+            content = torch.ones(batch, grid[0] * grid[1], dtype=torch.bool, device=leaf.device)
+            size = (leaf.shape[2], leaf.shape[1])
+            tokens = Tokens("spectrogram", content, grid, size, name=root.name)
+            return ImageSite(tokens, [patches], batch).beside(trace, entry)
     if entry is not None and entry.ndim == 3:
         axis = sample_axis(entry, batch)
         if axis is not None:
             length = entry.shape[1 - axis]
             content = torch.ones(batch, length, dtype=torch.bool, device=leaf.device)
-            return Site(Tokens("sequence", content, name=root.name), [entry], batch)
+            time = 2 if leaf.ndim == 3 and leaf.shape[2] > leaf.shape[1] else 1
+            return FrameSite(Tokens("sequence", content, name=root.name), entry, batch, time)
     content = torch.ones(leaf.shape[:2], dtype=torch.bool, device=leaf.device)
     return FeatureSite(Tokens("sequence", content, name=root.name), [leaf], batch)
 
@@ -248,9 +307,7 @@ def first_entry(trace: Trace, root: Root) -> Tensor | None:
     return None
 
 
-def patch_convolution(
-    trace: Trace, root: Root, entry: Tensor | None, batch: int
-) -> Tensor | None:
+def patch_convolution(trace: Trace, root: Root, entry: Tensor | None, batch: int) -> Tensor | None:
     """The finest convolution before the first block with no more places than the stream has."""
     spatial = 3 if root.leaf.ndim == 5 else 2
     above = set(nodes([entry])) if entry is not None else None
@@ -274,9 +331,7 @@ def patch_convolution(
     return next(out for places, out in reversed(fitting) if places == most)
 
 
-def video_volume(
-    leaf: Tensor, patches: Tensor | None, batch: int
-) -> tuple[int, int, int] | None:
+def video_volume(leaf: Tensor, patches: Tensor | None, batch: int) -> tuple[int, int, int] | None:
     if patches is None:
         return None
     if patches.ndim == 5:

@@ -63,10 +63,7 @@ class Resolver:
     def resolve(self, target: Target) -> ResolvedTarget:
         """An int, a label, a tuple or a contrast means every sample; a flat list, one for each
         sample; nested lists, or a 2-d tensor, several for each; one nested list, for all."""
-        if isinstance(target, Tensor):
-            target = target.tolist()
-        elif hasattr(target, "tolist"):
-            target = target.tolist()
+        target = listed(target)
         if callable(target):
             return ResolvedTarget([self.derivative(target)], None, None, several=False)
         if not isinstance(target, list):
@@ -77,7 +74,8 @@ class Resolver:
     def rows(self, items: list[Any]) -> tuple[list[list[Any]], bool]:
         if not items:
             raise TargetError("the list of targets is empty; give at least one class, or None")
-        nested = [isinstance(item, list | Tensor) for item in items]
+        items = [listed(item) for item in items]
+        nested = [isinstance(item, list) for item in items]
         if nested == [True]:
             items, nested = items * self.batch, nested * self.batch
         if len(items) != self.batch:
@@ -88,10 +86,7 @@ class Resolver:
             )
         if not any(nested):
             return [[item] for item in items], False
-        rows = [
-            item.tolist() if isinstance(item, Tensor) else item if isinstance(item, list) else [item]
-            for item in items
-        ]
+        rows = [item if isinstance(item, list) else [item] for item in items]
         if len({len(row) for row in rows}) != 1 or not rows[0]:
             raise TargetError(
                 f"targets for {len(rows)} samples of lengths {[len(row) for row in rows]}; give "
@@ -200,6 +195,11 @@ class Resolver:
         if not depends or not bool(torch.stack(depends).any(0).all()):
             raise TargetError("the target function does not depend on the logits of every sample")
         return start
+
+
+def listed(item: Any) -> Any:
+    """Tensors and arrays as lists of numbers, or as one number."""
+    return item.tolist() if hasattr(item, "tolist") else item
 
 
 def class_index(item: Any, classes: int, labels: Sequence[str] | None) -> int:

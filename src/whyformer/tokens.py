@@ -53,10 +53,15 @@ class Tokens:
         return F.pad(values, (self.content.shape[1] - values.shape[1], 0))
 
 
-def sums_over_patches(pixels: Tensor, grid: tuple[int, int]) -> Tensor:
-    """(batch, height, width) to (batch, patches)."""
-    area = pixels.shape[-2] * pixels.shape[-1] / (grid[0] * grid[1])
-    return F.adaptive_avg_pool2d(pixels.unsqueeze(1), grid).flatten(1) * area
+def sums_over_patches(values: Tensor, grid: tuple[int, ...]) -> Tensor:
+    """(batch, length), (batch, height, width) or with frames before them, to (batch, patches)."""
+    pools: dict[int, Any] = {
+        1: F.adaptive_avg_pool1d,
+        2: F.adaptive_avg_pool2d,
+        3: F.adaptive_avg_pool3d,
+    }
+    size = values[0].numel() / torch.Size(grid).numel()
+    return pools[len(grid)](values.unsqueeze(1), grid).flatten(1) * size
 
 
 def text_content(inputs: Any, name: str, shape: torch.Size) -> Tensor:

@@ -40,8 +40,11 @@ def scaled_dot_product(
         scale = query.shape[-1] ** -0.5
     groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
     depends = attn_mask is not None and rec.is_activation(attn_mask)
-    if not rec.maps and not depends and dropout_p == 0 and all(
-        rec.is_activation(t) for t in (query, key, value)
+    if (
+        not rec.maps
+        and not depends
+        and dropout_p == 0
+        and all(rec.is_activation(t) for t in (query, key, value))
     ):
         fused = Fused(additive(attn_mask, query.dtype), is_causal, scale, groups)
         rec.seen.fused += 1

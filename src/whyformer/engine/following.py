@@ -97,11 +97,8 @@ def follow_parts(name: str, parts: list[Tensor], result: Tensor) -> None:
     if samples.axis is None:
         mark(result, samples)
         return
-    if result.ndim == parts[0].ndim + 1:  # stacked: the new axis is the one of their number
-        axes = [samples.axis, samples.axis + 1]
-    else:
-        axes = [samples.axis]
-    for axis in axes:
+    stacked = result.ndim == parts[0].ndim + 1
+    for axis in [samples.axis, samples.axis + 1] if stacked else [samples.axis]:
         kept = Samples(axis, samples.ids, samples.batch)
         if kept.fits(result.shape):
             mark(result, kept)
@@ -132,6 +129,14 @@ def sample_axis(value: Tensor, batch: int) -> int | None:
     if batch == 1 and samples.axis is None:
         return next((axis for axis in (0, 1) if value.shape[axis] == 1), None)
     return samples.axis if samples.axis in (0, 1) and samples.plain else None
+
+
+def sequence_first(value: Tensor, batch: int) -> bool:
+    """Whether a sequence's second axis counts the samples, or folds of them."""
+    samples = samples_of((value,), batch)
+    if batch == 1 and samples.axis is None:
+        return value.shape[0] != 1 and value.shape[1] == 1
+    return samples.axis == 1
 
 
 def guess(shape: torch.Size, batch: int) -> Samples:

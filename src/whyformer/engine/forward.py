@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from whyformer.engine.following import tensors_in
 from whyformer.engine.outputs import Output, as_output
-from whyformer.engine.precision import CASTS, HALF, full_precision, widen, widen_cast
+from whyformer.engine.precision import CASTS, full_precision, widen, widen_cast
 from whyformer.engine.recorder import function_name
 from whyformer.errors import InputError, ModelError
 
@@ -97,7 +97,7 @@ class Replay(TorchFunctionMode):
         tensors = list(tensors_in((*args, *kwargs.values())))
         if name in CASTS and tensors and tensors[0].dtype in (torch.float32, torch.float64):
             return widen_cast(func(*args, **kwargs), args[0])
-        mixed = {t.dtype in HALF for t in tensors if t.is_floating_point()}
-        if len(mixed) == 2:
-            args, kwargs = widen(name, args, kwargs, lambda value: value.grad_fn is not None)
+        if len({t.dtype for t in tensors if t.is_floating_point()}) > 1:
+            own = lambda value: value.grad_fn is not None  # noqa: E731
+            args, kwargs = widen(name, args, kwargs, tensors, own)
         return func(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What a forward revealed about its model: inputs, attention, streams, and what was not followed."""
+"""What a forward revealed about its model: inputs, attention, streams, what was not followed."""
 
 from __future__ import annotations
 
@@ -39,6 +39,14 @@ class Block:
 
 
 @dataclass(eq=False)
+class Branch:
+    """A skip connection around something without attention that may mix tokens."""
+
+    entry: Tensor
+    branch: Tensor
+
+
+@dataclass(eq=False)
 class Root:
     """Where an input enters the graph: a leaf, under the input's name.
 
@@ -59,12 +67,15 @@ class ForwardRecord:
 
     attention: list[Attention] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
+    branches: list[Branch] = field(default_factory=list)
     roots: list[Root] = field(default_factory=list)
     #: results of convolutions, and how many blocks there were before each
     convolutions: list[tuple[Tensor, int]] = field(default_factory=list)
     softmaxes: list[tuple[Operation, tuple[int, ...]]] = field(default_factory=list)
     fallbacks: dict[str, int] = field(default_factory=dict)
+    #: where values that others read were lost to autograd, and where any last was
     cuts: list[str] = field(default_factory=list)
+    last_cut: str | None = None
     #: fused attention of which no map is stored
     fused: int = 0
     #: whether samples of the batch meet one another, as images and texts do in CLIP

@@ -78,12 +78,18 @@ class Side:
 
     only_moves: bool = True
     attention: bool = False
+    #: whether something else in it may mix tokens: a convolution, a scan, a transposed Linear
+    may_mix: bool = False
 
     def add(self, node: Any) -> None:
         self.only_moves = self.only_moves and moves(node) and not hasattr(node, "variable")
         operation = operation_of(node)
-        if operation is not None and operation.attends and operation.kind == "product":
+        if operation is None:
+            self.may_mix = self.may_mix or kind(node) in ("Transpose", "Permute", "Roll")
+        elif operation.attends and operation.kind == "product":
             self.attention = True
+        elif operation.kind in ("product", "generic") or operation.name == "learned":
+            self.may_mix = True
 
 
 def compare(u: Tensor, v: Tensor) -> tuple[Side, Side]:

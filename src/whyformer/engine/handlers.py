@@ -177,6 +177,18 @@ def query_and_key(weights: Tensor, own: str, others: str) -> list[int]:
     return [i for i in range(weights.ndim) if i not in (query, key)] + [query, key]
 
 
+@handles("_grouped_mm", "grouped_mm")
+def grouped_mm(
+    rec: Recorder, func: Any, input: Tensor, weight: Tensor, *args: Any, **kwargs: Any
+) -> Any:
+    """Rows that are sorted by expert, each group by its expert's matrix."""
+    if rec.is_activation(weight) or not rec.is_activation(input):
+        return rec.generic("grouped_mm", func, (input, weight, *args), kwargs)
+    matrices = weight.detach()
+    apply = lambda x, w: func(x, w, *args, **kwargs)  # noqa: E731
+    return rec.step(Learned(lambda x: apply(x, matrices), apply, matrices), input)
+
+
 @handles("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def convolution(
     rec: Recorder,
@@ -233,6 +245,19 @@ def rec_cast(rec: Recorder, value: Tensor, dtype: torch.dtype) -> Tensor:
     return value if value.dtype == dtype else rec.moved(value, value.to(dtype))
 
 
+@handles("index_add")
+def index_add(
+    rec: Recorder, func: Any, input: Tensor, dim: int, index: Tensor, source: Tensor,
+    *, alpha: float = 1,
+) -> Any:  # fmt: skip
+    """A sum at some places; the others are as they were."""
+    if len(index.unique()) != len(index):
+        return rec.generic("index_add", func, (input, dim, index, source), {"alpha": alpha})
+    with rec:
+        there = input.index_select(dim, index) + alpha * source
+        return torch.index_copy(input, dim, index, there)
+
+
 @handles("masked_fill")
 def masked_fill(rec: Recorder, func: Any, input: Tensor, mask: Tensor, value: Any) -> Any:
     scores = rec.scores(input) if rec.is_activation(input) else None
@@ -258,9 +283,9 @@ def where(rec: Recorder, func: Any, condition: Tensor, *values: Any) -> Any:
 
 @handles("sub", "__sub__", "subtract")
 def sub(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -> Any:
-    if rec.is_activation(input) and rec.is_activation(other) and alpha == 1:
-        if is_statistic(other, input):
-            return rec.local(ByStatistic, "sub", torch.sub, (input, other), {}, subject=0)
+    both = rec.is_activation(input) and rec.is_activation(other)
+    if both and alpha == 1 and is_statistic(other, input):
+        return rec.local(ByStatistic, "sub", torch.sub, (input, other), {}, subject=0)
     return add_any(rec, input, scaled(rec, other, -alpha))
 
 
@@ -273,7 +298,9 @@ def rsub(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) 
 def reduction(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     dim = args[0] if args else kwargs.get("dim", kwargs.get("axis"))
     keepdim = args[1] if len(args) > 1 else kwargs.get("keepdim", kwargs.get("keepdims", False))
-    dims = range(input.ndim) if dim is None or dim == () else (dim,) if isinstance(dim, int) else dim
+    dims = (
+        range(input.ndim) if dim is None or dim == () else (dim,) if isinstance(dim, int) else dim
+    )
     axes = tuple(sorted(axis % input.ndim for axis in dims)) if input.ndim else ()
     result = rec.local(
         Reduction, func.__name__, func, (input, *args), kwargs,
@@ -390,7 +417,9 @@ for _name in POINTWISE:
 
 
 @handles("softmax", "_softmax", "_safe_softmax")
-def softmax(rec: Recorder, func: Any, input: Tensor, dim: int | None = None, *args: Any, **kwargs: Any) -> Any:
+def softmax(
+    rec: Recorder, func: Any, input: Tensor, dim: int | None = None, *args: Any, **kwargs: Any
+) -> Any:
     if dim is None:
         dim = kwargs.pop("dim", 0 if input.ndim in (0, 1, 3) else 1)
     dtype = kwargs.get("dtype") or next((a for a in args if isinstance(a, torch.dtype)), None)

@@ -15,7 +15,19 @@ Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 #: of several inputs, the one that says how many samples there are
 MAIN_INPUTS = ("pixel_values", "input_ids", "inputs_embeds", "input_features", "input_values")
 #: parts of names of inputs that say something about others and are no content themselves
-BESIDE = ("mask", "bias", "position", "type", "bbox", "box", "label", "lang", "size", "grid", "shape")
+BESIDE = (
+    "mask",
+    "bias",
+    "position",
+    "type",
+    "bbox",
+    "box",
+    "label",
+    "lang",
+    "size",
+    "grid",
+    "shape",
+)
 
 
 def as_call(inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:

@@ -114,7 +114,7 @@ class Product(Binary):
         self.weights: int | None = None
 
     @property
-    def attends(self) -> bool:
+    def attends(self) -> bool:  # type: ignore[override]
         """Whether this is A V."""
         return self.weights is not None
 
@@ -128,7 +128,9 @@ class Product(Binary):
         self.attended = attended if self.attended is None else attended & self.attended
 
     def mean_square(self, z: Tensor) -> Tensor:
-        """Padding must not matter: scores that are masked out are left out."""
+        """Padding must not matter: scores that are masked out are left out, and other samples."""
+        if self.crosses:
+            return z.square()
         if self.attended is None:
             return super().mean_square(z)
         total = z.masked_fill(~self.attended, 0).square_().sum(-1, keepdim=True)

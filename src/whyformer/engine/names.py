@@ -17,8 +17,8 @@ MOVES = frozenset(
     unsqueeze_ transpose_ alpha_dropout __iter__ unsafe_chunk unsafe_split
     max_pool2d_with_indices H mH adjoint ravel real positive __pos__ im2col
     atleast_1d atleast_2d atleast_3d block_diag resolve_conj resolve_neg max_pool3d
-    maximum minimum fmax fmin adaptive_max_pool1d adaptive_max_pool2d amin min aminmax column_stack row_stack
-    _unsafe_view slice fliplr flipud
+    maximum minimum fmax fmin adaptive_max_pool1d adaptive_max_pool2d amin min aminmax
+    column_stack row_stack _unsafe_view slice fliplr flipud
     """.split()
 )
 
@@ -50,6 +50,14 @@ POINTWISE = frozenset(
 #: numbers that tell a value's size or spread; a norm that is spelled out divides by one
 STATISTICS = frozenset("norm linalg_norm linalg_vector_norm vector_norm var std".split())
 
+#: fixed linear maps, for which the generic rule is Eq. 6
+FIXED = frozenset(
+    """
+    avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
+    interpolate upsample grid_sample fold unfold
+    """.split()
+)
+
 #: an activation may lend these its shape, type or device; its values take no part
 LIKE = frozenset("expand_as view_as reshape_as type_as broadcast_to".split())
 
@@ -57,7 +65,7 @@ LIKE = frozenset("expand_as view_as reshape_as type_as broadcast_to".split())
 MOVING_NODES = frozenset(
     """
     AccumulateGrad Alias AsStrided Cat Clone Contiguous CopySlices Diagonal Expand Flip
-    Gather Index IndexPut IndexSelect MaskedFill MaskedScatter MaskedSelect
+    Gather Index IndexCopy IndexPut IndexSelect MaskedFill MaskedScatter MaskedSelect
     MaxPool2DWithIndices Narrow Permute Repeat Reshape ReshapeAlias Roll Rot90 Scatter
     Select Slice Sort Split SplitWithSizes Squeeze Stack T TakeAlongDim ToCopy Topk
     Transpose Tril Triu Unbind Unfold UnsafeSplit UnsafeView Unsqueeze View ViewAs Where
@@ -67,4 +75,6 @@ MOVING_NODES = frozenset(
 )
 
 #: moves that keep the order of the elements
-RESHAPES = frozenset("view reshape flatten unflatten ravel view_as reshape_as contiguous clone".split())
+RESHAPES = frozenset(
+    "view reshape flatten unflatten ravel view_as reshape_as contiguous clone".split()
+)

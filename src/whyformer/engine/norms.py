@@ -1,4 +1,4 @@
-"""torch's normalisations, each with its statistics, so that their deviation can be held constant."""
+"""torch's normalisations, each with its statistics: their deviation can be held constant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Statistics = Callable[[Tensor], tuple[Tensor | None, Tensor]]
 
 
-def deviation(axes: Sequence[int], epsilon: float, centred: bool = True) -> Statistics:
+def deviation(axes: tuple[int, ...], epsilon: float, centred: bool = True) -> Statistics:
     """The mean over axes, or none, and one over the deviation from it."""
 
     def statistics(x: Tensor) -> tuple[Tensor | None, Tensor]:
@@ -95,7 +95,8 @@ def instance_norm(
     momentum: float = 0.1, eps: float = 1e-5, *rest: Any,
 ) -> Any:  # fmt: skip
     if not use_input_stats:
-        assert running_mean is not None and running_var is not None
+        assert running_mean is not None
+        assert running_var is not None
         return affine(rec, input, running_mean, running_var, weight, bias, eps)
     return rec.local(
         Normalisation, "instance_norm",
@@ -111,7 +112,8 @@ def batch_norm(
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5, *rest: Any,
 ) -> Any:  # fmt: skip
     if not training:
-        assert running_mean is not None and running_var is not None
+        assert running_mean is not None
+        assert running_var is not None
         return affine(rec, input, running_mean, running_var, weight, bias, eps)
     axes = tuple(i for i in range(input.ndim) if i != 1)
     return rec.local(

@@ -89,6 +89,8 @@ class Operation:
     attends = False
     #: a learned map on the image itself
     reads_pixels = False
+    #: whether values of several samples meet
+    crosses = False
     #: how many operands there are
     count = 1
     current: Pass

@@ -1,11 +1,12 @@
-"""Half precision is for storage: relevance divides by small sums.
+"""Narrow types are for storage: relevance divides by small sums.
 
-A half-precision model is recorded in single precision, with its own weights.
+A half-precision model is recorded in single precision, with its own weights. A model in double
+precision that casts its activations down for a while is recorded in double precision throughout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,26 +14,43 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 HALF = (torch.bfloat16, torch.float16)
-CASTS = frozenset({"to", "type", "type_as", "bfloat16", "half"})
+CASTS = frozenset({"to", "type", "type_as", "bfloat16", "half", "float"})
 
 
 def widen_cast(result: Tensor, source: Tensor) -> Tensor:
-    """A cast to half precision is not taken; one to another device is."""
-    return source.to(result.device) if result.dtype in HALF else result
+    """A cast to a narrower type is not taken; one to another device is."""
+    if not result.is_floating_point() or not source.is_floating_point():
+        return result
+    wide = torch.promote_types(source.dtype, result.dtype)
+    return result if result.dtype == wide else source.to(result.device)
+
+
+def mixed(tensors: Sequence[Tensor]) -> bool:
+    """Whether a call's floating types differ, or are narrow."""
+    kinds = {t.dtype for t in tensors if t.is_floating_point()}
+    return len(kinds) > 1 or any(kind in HALF for kind in kinds)
 
 
 def widen(
-    name: str, args: Any, kwargs: Any, is_activation: Callable[[Tensor], bool]
+    name: str,
+    args: Any,
+    kwargs: Any,
+    tensors: Sequence[Tensor],
+    is_activation: Callable[[Tensor], bool],
 ) -> tuple[Any, Any]:
-    """Half-precision operands in single precision, but for one that is written to."""
+    """All operands in the widest of their types, single at least; not one that is written to."""
+    wide = torch.float32
+    for tensor in tensors:
+        if tensor.is_floating_point():
+            wide = torch.promote_types(wide, tensor.dtype)
 
-    def wide(value: Any) -> Any:
-        if not isinstance(value, Tensor) or value.dtype not in HALF:
+    def cast(value: Any) -> Any:
+        if not isinstance(value, Tensor) or not value.is_floating_point() or value.dtype == wide:
             return value
-        return value.float() if is_activation(value) else value.detach().float()
+        return value.to(wide) if is_activation(value) else value.detach().to(wide)
 
     kept = 1 if name == "__setitem__" or name.endswith("_") else 0
-    return (*args[:kept], *tree_map(wide, tuple(args[kept:]))), tree_map(wide, kwargs)
+    return (*args[:kept], *tree_map(cast, tuple(args[kept:]))), tree_map(cast, kwargs)
 
 
 def full_precision(tensor: Tensor) -> torch.autocast:

@@ -22,14 +22,14 @@ from whyformer.engine.following import (
     samples_of,
     tensors_in,
 )
-from whyformer.engine.forward_record import Attention, Block, ForwardRecord, Mix, Root
+from whyformer.engine.forward_record import Attention, Block, Branch, ForwardRecord, Mix, Root
 from whyformer.engine.graph import compare, origin
 from whyformer.engine.handlers import HANDLERS
 from whyformer.engine.local import Autograd, Generic, Softmax
 from whyformer.engine.mixing import Contraction, Product, Sum
-from whyformer.engine.names import INERT, LIKE, MOVES, STATISTICS
+from whyformer.engine.names import FIXED, INERT, LIKE, MOVES, STATISTICS
 from whyformer.engine.operations import Operation, Pass, Step
-from whyformer.engine.precision import CASTS, HALF, widen, widen_cast
+from whyformer.engine.precision import CASTS, HALF, mixed, widen, widen_cast
 from whyformer.engine.samples import Samples
 from whyformer.engine.schema import positional
 
@@ -111,10 +111,12 @@ class Recorder(TorchFunctionMode):
         """A call on activations, by its function's name."""
         if name in CASTS:
             return follow(args[0], widen_cast(func(*args, **kwargs), args[0]))
-        if any(t.dtype in HALF for t in tensors_in((*args, *kwargs.values()))):
-            args, kwargs = widen(name, args, kwargs, self.is_activation)
+        tensors = list(tensors_in((*args, *kwargs.values())))
+        if mixed(tensors):
+            args, kwargs = widen(name, args, kwargs, tensors, self.is_activation)
         if not torch.is_grad_enabled():
             return self._cut(f"{name} under torch.no_grad()", func(*args, **kwargs))
+        self.seen.cuts += [t._cut for t in tensors if hasattr(t, "_cut") and not t.requires_grad]
         if name in IN_PLACE or (name.endswith("_") and not name.endswith("__")):
             return self._in_place(name, func, args, kwargs)
         if name in HANDLERS:
@@ -142,12 +144,18 @@ class Recorder(TorchFunctionMode):
         for out in (result,) if isinstance(result, Tensor) else result:
             if isinstance(out, Tensor) and out.is_floating_point():
                 follow_operands(operands, out)
-        if len(operands) > 1 and self.batch > 1:
-            self.seen.crossed = self.seen.crossed or crossed(operation, operands)
+        if len(operands) > 1 and self.batch > 1 and crossed(operation, operands):
+            self.seen.crossed = operation.crosses = True
         return result
 
     def local(
-        self, kind: Callable[..., Autograd], name: str, func: Any, args: Any, kwargs: Any, **more: Any
+        self,
+        kind: Callable[..., Autograd],
+        name: str,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        **more: Any,
     ) -> Any:
         """Run a call as an operation of the given kind on its activations."""
         leaves, spec = tree_flatten((args, kwargs))
@@ -169,7 +177,7 @@ class Recorder(TorchFunctionMode):
         return result if made in (None, tuple) else made(result)
 
     def generic(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        if name not in STATISTICS:
+        if name not in STATISTICS and name not in FIXED:
             self.seen.fallbacks[name] = self.seen.fallbacks.get(name, 0) + 1
         return self.local(Generic, name, func, args, kwargs)
 
@@ -239,6 +247,8 @@ class Recorder(TorchFunctionMode):
         result: Tensor = self.step(operation, u, v)
         if skip is not None and operation.mixes[1 - skip]:
             self.seen.blocks.append(Block((u, v)[skip], result, operation))
+        elif skip is not None and (one, other)[1 - skip].may_mix:
+            self.seen.branches.append(Branch((u, v)[skip], (u, v)[1 - skip]))
         return result
 
     def embed(self, name: str, ids: Tensor, out: Tensor, lookup: int | None) -> Tensor:
@@ -267,14 +277,16 @@ class Recorder(TorchFunctionMode):
 
     # -- the rest
 
-    def _constant(
-        self, name: str, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]
-    ) -> Any:
+    def _constant(self, name: str, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         """A call without activations: parameters are constants, token ids are followed."""
         with torch.no_grad() if any(t.requires_grad for t in tensors) else nullcontext():
             result = func(*args, **kwargs)
         if name == "embedding":
             self._lookups += 1
+        lost = next((t._cut for t in tensors if hasattr(t, "_cut")), None)
+        if lost is not None:
+            for out in tensors_in((result,)):
+                out._cut = lost  # type: ignore[attr-defined]
         marks = [self._given[id(t)] for t in tensors if id(t) in self._given]
         if not marks:
             return result
@@ -307,17 +319,18 @@ class Recorder(TorchFunctionMode):
             self.assign(target, copy)
             return None
         base = IN_PLACE.get(name, name[:-1])
-        plain = getattr(Tensor, base, None) or getattr(torch, base, None)
-        if base is None or plain is None or name in NATIVE:
+        plain = base and (getattr(Tensor, base, None) or getattr(torch, base, None))
+        if not base or not plain or name in NATIVE:
             return self._cut(name, func(*args, **kwargs))
         result = self.dispatch(base, plain, args, kwargs)
         return self.assign(target, result)
 
     def _cut(self, name: str, result: Any) -> Any:
+        """Mark values that autograd lost: they matter where something else reads them."""
         for leaf in tensors_in((result,)):
             if leaf.is_floating_point() and not leaf.requires_grad:
-                self.seen.cuts.append(f"{name} ({caller()})")
-                break
+                leaf._cut = f"{name} ({caller()})"  # type: ignore[attr-defined]
+                self.seen.last_cut = leaf._cut  # type: ignore[attr-defined]
         return result
 
 

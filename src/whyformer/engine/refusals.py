@@ -30,7 +30,9 @@ def refuse_non_finite(model: nn.Module, answer: Tensor) -> None:
     if bool(answer.isfinite().all()):
         return
     for name, parameter in (*model.named_parameters(), *model.named_buffers()):
-        if parameter.is_floating_point() and bool(parameter.isnan().any() | parameter.isinf().any()):
+        if parameter.is_floating_point() and bool(
+            parameter.isnan().any() | parameter.isinf().any()
+        ):
             raise ModelError(f"the model's weight {name!r} holds NaN or infinity")
     if bool(answer.isnan().any()) or not bool(answer.isfinite().any()):
         raise ModelError(
@@ -40,9 +42,10 @@ def refuse_non_finite(model: nn.Module, answer: Tensor) -> None:
 
 
 def why_cut(seen: ForwardRecord) -> str:
-    if seen.cuts:
+    place = seen.cuts[-1] if seen.cuts else seen.last_cut
+    if place is not None:
         return (
-            f"{seen.cuts[-1]} returned a value without a gradient; remove it from the forward, "
+            f"{place} returned a value without a gradient; remove it from the forward, "
             "or replace it by an operation that autograd can follow"
         )
     return (

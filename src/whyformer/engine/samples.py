@@ -33,22 +33,19 @@ class Samples:
         return len(self.ids) == self.batch and bool((self.ids == torch.arange(self.batch)).all())
 
     def fits(self, shape: torch.Size) -> bool:
-        return self.axis is None or (
-            self.axis < len(shape) and shape[self.axis] == len(self.ids)
-        )
+        return self.axis is None or (self.axis < len(shape) and shape[self.axis] == len(self.ids))
 
-    def total(self, values: Tensor) -> Tensor:
-        """The sum over one sample, of a shape that scales the values."""
-        if self.axis is None:
-            return values.sum()
-        axes = [i for i in range(values.ndim) if i != self.axis]
+    def total(self, values: Tensor, keep: tuple[int, ...] = ()) -> Tensor:
+        """The sum over one sample, of a shape that scales the values; some axes may be kept."""
+        axes = [i for i in range(values.ndim) if i != self.axis and i not in keep]
         each = values.sum(axes, keepdim=True) if axes else values
-        if self.plain:
+        if self.axis is None or self.plain:
             return each
         ids = self.ids.to(values.device)
-        flat = each.flatten()
-        summed = flat.new_zeros(self.batch).index_add_(0, ids, flat)
-        return summed[ids].view(each.shape)
+        shape = list(each.shape)
+        shape[self.axis] = self.batch
+        summed = each.new_zeros(shape).index_add_(self.axis, ids, each)
+        return summed.index_select(self.axis, ids)
 
     def spread(self, shape: torch.Size) -> Tensor:
         """The ids as a tensor of a value's shape, in no memory of its own."""

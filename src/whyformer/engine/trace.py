@@ -117,9 +117,7 @@ def record(
             f"{type(error).__name__}: {first_line(error)} (at {innermost(error)})"
         ) from None
     if not answer.requires_grad:
-        raise ModelError(
-            f"the logits are cut off from the model's graph: {why_cut(recorder.seen)}"
-        )
+        raise ModelError(f"the logits are cut off from the model's graph: {why_cut(recorder.seen)}")
     refuse_non_finite(model, answer)
     return Trace(current, recorder.seen, returned, answer, batch)
 

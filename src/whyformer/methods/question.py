@@ -121,7 +121,13 @@ class Question:
         if not seen.attention and not seen.fused:
             raise ModelError(
                 "no self-attention was seen in the model's forward: no softmax whose result "
-                f"multiplies other activations; {why_no_attention(seen)}"
+                f"multiplies other activations; {why_no_attention(seen)}; "
+                "gradient_x_input needs none"
+            )
+        if not seen.attention:
+            raise ModelError(
+                "this recording keeps no attention maps, which the method needs: record the input "
+                "for a method that reads them"
             )
         lost = [i for i, a in enumerate(seen.attention) if not self._reachable(a)]
         if lost and (seen.cuts or len(lost) == len(seen.attention)):
@@ -187,6 +193,8 @@ class Question:
         from whyformer.engine import GRADIENT
 
         blocks = self.trace.seen.blocks
+        if not blocks:
+            return []
         found = self.trace.backward(table or GRADIENT, self.start, [b.entry for b in blocks])
         return [
             Stream(block.entry.detach(), slot if slot is not None else block.entry.new_zeros(()))
@@ -216,10 +224,9 @@ class Question:
 
     def at_input(self, values: Tensor, *others: Tensor) -> Answer:
         """Signed values at the inputs themselves, summed over features, and their sum per token."""
-        pixels, tokens = self._summed(self.sites[0], values)
+        pixels, tokens = self.sites[0].from_input(values)
         rest = tuple(
-            self._summed(site, value)[1]
-            for site, value in zip(self.sites[1:], others, strict=False)
+            site.from_input(value)[1] for site, value in zip(self.sites[1:], others, strict=False)
         )
         return Answer(tokens, input_relevance=pixels, others=rest)
 
@@ -271,7 +278,9 @@ class Question:
         no news. With a class token it falls on that token alone. With mean pooling it would be a
         constant under the whole map, so content tokens go without it; the matrix keeps it.
         """
-        given = [None if layer is None else self._native(layer, i) for i, layer in enumerate(layers)]
+        given = [
+            None if layer is None else self._native(layer, i) for i, layer in enumerate(layers)
+        ]
         if normalise_rows:
             answer = self._answer(self.rolling.divided(given, self._row_sums(layers)))
         else:
@@ -282,7 +291,9 @@ class Question:
                     for site, o, m in zip(self.sites, own, mixed, strict=True)
                 ]
             )
-        return self._with_matrix(answer, self._product(layers, normalise_rows) if self._full else None)
+        return self._with_matrix(
+            answer, self._product(layers, normalise_rows) if self._full else None
+        )
 
     # -- inside
 
@@ -319,26 +330,10 @@ class Question:
         named = [r for r in self.trace.seen.roots if r.name == site.tokens.name]
         return named[0].value
 
-    def _summed(self, site: Site, values: Tensor) -> tuple[Tensor, Tensor]:
-        tokens = site.tokens
-        if tokens.kind == "image":
-            pixels = values.sum(1)
-            return pixels, tokens.from_pixels(pixels)
-        if tokens.kind == "video":
-            pixels = values.sum(2)
-            return pixels, site.from_frames(pixels)
-        if tokens.kind == "text":
-            words = site.rows(values)
-            return words, words
-        summed = values.flatten(2).sum(-1) if values.ndim > 2 else values
-        if summed.shape[1] <= tokens.content.shape[1]:
-            return summed, tokens.from_input(summed)
-        return summed, site.from_samples(summed)
-
     def _sequence_first(self, stream: Tensor) -> bool:
-        from whyformer.engine.following import sample_axis
+        from whyformer.engine.following import sequence_first
 
-        return sample_axis(stream, self.trace.batch) == 1
+        return sequence_first(stream, self.trace.batch)
 
     def _reachable(self, attention: Any) -> bool:
         return any(mix.product in self.trace.operations for mix in attention.mixes)

@@ -74,8 +74,9 @@ def register(
 ) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
     """Add a method under a name, with one line that says what it does, or its docstring's first.
 
-    ``maps=False``: the method reads no attention maps. ``needs`` names a package, and the extra of whyformer that brings it: without the package the
-    method is not listed, and asking for it says what to install.
+    ``maps=False``: the method reads no attention maps. ``needs`` names a package, and the extra of
+    whyformer that brings it: without the package the method is not listed, and asking for it says
+    what to install.
     """
 
     if not isinstance(name, str):

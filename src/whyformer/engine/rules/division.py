@@ -28,6 +28,9 @@ class Guarded:
         return (relevance / z).masked_fill_(z == 0, 0).mul_(factor)
 
 
+GUARDED = Guarded()
+
+
 @dataclass(frozen=True)
 class Offset:
     """R / (z + e), and 0 where z is 0: the authors' ``safe_divide``, blind to sign."""

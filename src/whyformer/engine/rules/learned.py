@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules.division import Division, Guarded, Signed
+from whyformer.engine.rules.division import GUARDED, Division, Signed
 
 if TYPE_CHECKING:
     from whyformer.engine.learned import Learned
@@ -24,7 +24,7 @@ CANCELLATION = 1e-5
 class PositivePairs:
     """Eq. 5: R_j = sum_i [x_j w_ji]^+ / (sum_j' [x_j' w_j'i]^+) R_i, pair by pair."""
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
         x_pos, x_neg = op.x.clamp(min=0), op.x.clamp(max=0)
@@ -59,7 +59,7 @@ class PositivePairsFast:
 class PositiveActivations:
     """Eq. 4: R_j = sum_i x_j^+ w_ji^+ / (sum_j' x_j'^+ w_j'i^+) R_i."""
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
         x, weight = op.x.clamp(min=0), op.weight.clamp(min=0)
@@ -71,7 +71,7 @@ class PositiveActivations:
 class SeparateSigns:
     """The authors' LRP baseline: x^+ w^+ and x^- w^-, each with a denominator of its own."""
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
         total = torch.zeros_like(op.x)
@@ -89,7 +89,7 @@ class BoundedInput:
     l and h are the lowest and the highest input value of the sample.
     """
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
         axes = tuple(range(1, op.x.ndim))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules.division import Division, Guarded
+from whyformer.engine.rules.division import GUARDED, Division
 
 if TYPE_CHECKING:
     from whyformer.engine.local import Autograd, Gate, Reduction, Softmax
@@ -45,7 +45,7 @@ class PassOn:
 class Shares:
     """Eq. 6 for u + v: R^u = u / (u + v) R, R^v = v / (u + v) R."""
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
 
     def __call__(self, op: Sum, relevance: Tensor) -> tuple[Tensor, Tensor]:
         s = self.divide(op, relevance, op.output)
@@ -62,7 +62,7 @@ class NormalisedShares:
     streams, and goes without the normalisation.
     """
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
 
     def __call__(self, op: Sum, relevance: Tensor) -> tuple[Tensor, Tensor]:
         ru, rv = Shares(self.divide)(op, relevance)
@@ -77,7 +77,7 @@ class NormalisedShares:
 class ReferenceShares:
     """Eq. 6 and its normalisation, divided step by step as the authors' code does."""
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
     epsilon: float = 1e-9
 
     def __call__(self, op: Sum, relevance: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,7 +99,7 @@ class ReferenceShares:
 class Terms:
     """Eq. 6 for a sum or mean over axes: each term gets its share."""
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
 
     def __call__(self, op: Reduction, relevance: Tensor) -> tuple[Tensor]:
         return (op.spread(self.divide(op, relevance, op.total())) * op.x,)
@@ -109,14 +109,13 @@ class Terms:
 class NormalisedTerms:
     """Eq. 6 for many terms (mean pooling), with the normalisation of two."""
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
 
     def __call__(self, op: Reduction, relevance: Tensor) -> tuple[Tensor]:
         (r,) = Terms(self.divide)(op, relevance)
-        within = [i for i in range(r.ndim) if i != op.samples.axis and i not in op.axes]
-        each = r.sum(within, keepdim=True) if within else r
+        each = op.samples.total(r, keep=op.axes)
         total = op.spread(op.samples_of_output.total(relevance), to_input=False)
-        factor = ratio(total, op.samples.total(each.abs()))
+        factor = ratio(total, each.abs().sum(op.axes, keepdim=True))
         return (r * (factor * each.sign()),)
 
 
@@ -132,7 +131,7 @@ class MatrixProduct:
     the sums are a little less than sum R; a half stays a half.
     """
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
     share: float = 0.5
 
     def __call__(self, op: Product, relevance: Tensor) -> tuple[Tensor, Tensor]:
@@ -174,7 +173,7 @@ class Taylor:
 class ByDerivative:
     """Eq. 2, for what has no rule of its own: R_j = sum_i x_j dL_i/dx_j R_i / L_i."""
 
-    divide: Division = Guarded()
+    divide: Division = GUARDED
 
     def __call__(self, op: Autograd, *relevances: Tensor | None) -> Slots:
         s = [
@@ -183,6 +182,5 @@ class ByDerivative:
         ]
         carried = op.gradient(*s)
         return tuple(
-            None if g is None else x.detach() * g
-            for x, g in zip(op.operands, carried, strict=True)
+            None if g is None else x.detach() * g for x, g in zip(op.operands, carried, strict=True)
         )

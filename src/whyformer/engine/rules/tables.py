@@ -13,7 +13,7 @@ from whyformer.engine.rules.balanced import (
     Derivative,
     OneConstant,
 )
-from whyformer.engine.rules.division import Guarded, Offset, Signed, Stabilised
+from whyformer.engine.rules.division import GUARDED, Offset, Signed, Stabilised
 from whyformer.engine.rules.learned import (
     BoundedInput,
     Epsilon,
@@ -77,7 +77,8 @@ class Table:
 def gradients(**other: Rule) -> Table:
     """The table of derivatives, with other rules for some kinds."""
     kinds = [name for name in Table.__dataclass_fields__ if name != "places"]
-    return Table(**{**dict.fromkeys(kinds, Derivative()), **other})
+    rules: dict[str, Any] = dict.fromkeys(kinds, Derivative())
+    return Table(**{**rules, **other})
 
 
 GRADIENT = gradients()
@@ -99,6 +100,9 @@ ATTNLRP = gradients(
 GRADIENTS = {"gradient": GRADIENT, "cp": CP, "libra": LIBRA, "attnlrp": ATTNLRP}
 
 
+PASS_ON, HALVES, BOUNDED_INPUT = PassOn(), Halves(), BoundedInput()
+
+
 def relevance(
     *,
     learned: Rule,
@@ -106,14 +110,13 @@ def relevance(
     reduction: Rule,
     product: Rule,
     generic: Rule,
-    gate: Rule = Halves(),  # noqa: B008
-    softmax: Rule = PassOn(),  # noqa: B008
-    pixels: Rule = BoundedInput(),  # noqa: B008
+    gate: Rule = HALVES,
+    softmax: Rule = PASS_ON,
+    pixels: Rule = BOUNDED_INPUT,
 ) -> Table:
     """A table of relevance: what is not named passes it on unchanged."""
-    passed = PassOn()
     return Table(
-        learned, sum, product, softmax, passed, passed, gate, reduction, passed, generic,
+        learned, sum, product, softmax, PASS_ON, PASS_ON, gate, reduction, PASS_ON, generic,
         places=((reads_pixels, pixels),),
     )  # fmt: skip
 
@@ -134,6 +137,9 @@ class Conventions:
     class_token_at_minimum: bool = False
 
 
+PLAIN = Conventions()
+
+
 @dataclass(frozen=True)
 class Preset:
     """Two tables, the paper's own rules and those of its LRP baseline, and the conventions."""
@@ -141,7 +147,7 @@ class Preset:
     name: str
     attribution: Table
     lrp: Table
-    conventions: Conventions = Conventions()
+    conventions: Conventions = PLAIN
 
 
 STABLE = Preset(
@@ -175,7 +181,7 @@ PAPER = Preset(
         learned=PositiveActivations(),
         sum=Shares(),
         reduction=Terms(),
-        product=MatrixProduct(Guarded(), 1.0),
+        product=MatrixProduct(GUARDED, 1.0),
         gate=Wholes(),
         generic=ByDerivative(),
     ),
