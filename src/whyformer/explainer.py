@@ -175,6 +175,12 @@ class Recording:
             with full_precision(self.trace.output):
                 answers.append(self._answer(chosen, question, options))
             questions.append(question)
+        notes = self._notes(chosen)
+        if any(not bool(a.relevance.any()) for a in answers):
+            notes.append(
+                f"the map is zero: by {method} no token speaks for the target; a signed method, "
+                "such as fullgrad, tells what speaks against it"
+            )
         parts = [
             Part(
                 site.tokens,
@@ -197,7 +203,7 @@ class Recording:
             matrix=_stack_optional([a.matrix for a in answers], asked),
             rows=_stack([q.rows for q in questions], asked) if matrix or keep_blocks else None,
             blocks=_blocks(chosen, questions, asked) if keep_blocks else None,
-            notes=tuple(self._notes(chosen)),
+            notes=tuple(notes),
             labels=self.labels,
             problem=self._explainer.problem,
             pieces=self.pieces,
@@ -263,8 +269,9 @@ class Recording:
         )
 
     def _answer(self, method: Method, question: Question, options: dict[str, Any]) -> Answer:
-        """Ask at once; or, where samples meet one another, for one sample after the other."""
-        if not self.trace.seen.crossed or self.trace.batch == 1:
+        """Ask at once; or, where samples meet or were lost, for one sample after the other."""
+        seen = self.trace.seen
+        if self.trace.batch == 1 or not (seen.crossed or seen.lost):
             return ask(method, question, options)
         answers = []
         for i in range(self.trace.batch):

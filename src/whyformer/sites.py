@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine import Trace, carry
-from whyformer.engine.following import sample_axis, samples_of, sequence_first
+from whyformer.engine.following import carried, sample_axis, sequence_first
 from whyformer.engine.forward_record import Root
 from whyformer.engine.graph import nodes
 from whyformer.engine.inputs import MAIN_INPUTS
@@ -50,13 +50,18 @@ class Site:
         count = self.tokens.content.numel() // self.tokens.content.shape[0] - len(self.special)
         count = count // self.batch if self.shared else count
         own = torch.stack(found).sum(0) if found else self._own[0].new_zeros(self.batch, count)
+        special = None
+        if self._entry is not None and slots[-1] is not None:
+            special = by_sample(slots[-1].sum(-1), self._entry, self.batch)[:, self.special]
+        return self.with_special(own.detach(), special)
+
+    def with_special(self, own: Tensor, special: Tensor | None = None) -> Tensor:
+        """The input's tokens and the special ones beside them, in their order."""
         if self._entry is None:
-            return self.each(own.detach())
-        stream = slots[-1]
-        special = own.new_zeros(self.batch, len(self.special))
-        if stream is not None:
-            special = by_sample(stream.sum(-1), self._entry, self.batch)[:, self.special]
-        return torch.cat([special, own] if self.prefix else [own, special], 1).detach()
+            return self.each(own)
+        if special is None:
+            special = own.new_zeros(self.batch, len(self.special))
+        return torch.cat([special, own] if self.prefix else [own, special], 1)
 
     def each(self, rows: Tensor) -> Tensor:
         """What all samples share, for every sample: (samples, tokens of all)."""
@@ -79,8 +84,8 @@ class Site:
 
     def from_input(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Values at the input itself, summed over its features, and their sum for each token."""
-        words = self.each(self.rows(values))
-        return words, words
+        words = self.rows(values)
+        return words, self.with_special(words)
 
     def beside(self, trace: Trace, entry: Tensor | None) -> Site:
         """Find the places of the input's tokens in the stream; the others are special."""
@@ -134,7 +139,7 @@ class FeatureSite(Site):
 
     def from_input(self, values: Tensor) -> tuple[Tensor, Tensor]:
         found = self.rows(values)
-        return found, self.tokens.from_input(found)
+        return found, self.with_special(found)
 
 
 class FrameSite(Site):
@@ -163,9 +168,7 @@ class ImageSite(Site):
         assert grid is not None
         if tokens.kind == "spectrogram":
             pixels = pixels.mT
-        after = tokens.content.shape[1] - torch.Size(grid).numel() - tokens.prefix
-        sums = sums_over_patches(pixels, grid)
-        return pixels, self.each(torch.nn.functional.pad(sums, (tokens.prefix, after)))
+        return pixels, self.with_special(sums_over_patches(pixels, grid))
 
     def rows(self, slot: Tensor) -> Tensor:
         grid = self.tokens.volume or self.tokens.grid
@@ -219,7 +222,8 @@ def site_of(trace: Trace, inputs: Any, roots: list[Root], grid: tuple[int, int] 
 def text_site(trace: Trace, inputs: Any, roots: list[Root]) -> Site:
     ids = roots[0].ids
     assert ids is not None
-    samples = samples_of((roots[0].leaf,), trace.batch)
+    samples = carried(roots[0].leaf)
+    assert samples is not None
     first = ids.ndim == 2 and sequence_first(roots[0].leaf, trace.batch)
     shape = (ids.mT if first else ids).shape
     if samples.axis is not None and len(samples.ids) > samples.batch:

@@ -42,16 +42,6 @@ class Tokens:
             raise InputError("only images have a patch grid; this input is text or a sequence")
         return relevance[..., self.patches].unflatten(-1, self.grid)
 
-    def from_pixels(self, pixels: Tensor) -> Tensor:
-        """(batch, height, width) to each token's sum; special tokens have none."""
-        assert self.grid is not None
-        after = self.content.shape[1] - self.patches.stop
-        return F.pad(sums_over_patches(pixels, self.grid), (self.prefix, after))
-
-    def from_input(self, values: Tensor) -> Tensor:
-        """(batch, input length) to (batch, tokens): tokens the model put in front have none."""
-        return F.pad(values, (self.content.shape[1] - values.shape[1], 0))
-
 
 def sums_over_patches(values: Tensor, grid: tuple[int, ...]) -> Tensor:
     """(batch, length), (batch, height, width) or with frames before them, to (batch, patches)."""

@@ -61,9 +61,9 @@ def scaled_dot_product(
         mask = None
     else:
         mask = additive(attn_mask, query.dtype)
-        product = rec.scores(scores) if rec.is_activation(scores) else None
-        if mask is not None and product is not None:
-            product.attend(mask, scores.shape)
+        for product in rec.scores(scores) if rec.is_activation(scores) else ():
+            if mask is not None:
+                product.attend(mask, scores.shape)
 
     def normalise(scores: Tensor) -> Tensor:
         return scores.softmax(-1) if mask is None else torch._safe_softmax(scores + mask, -1)

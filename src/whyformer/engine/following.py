@@ -12,6 +12,10 @@ from whyformer.engine.names import RESHAPES
 from whyformer.engine.samples import Samples, folded, gathered, moved
 
 
+#: of two tensors these choose one, element by element
+CHOOSES = frozenset("max min maximum minimum fmax fmin".split())
+
+
 def mark(tensor: Tensor, samples: Samples) -> Tensor:
     tensor._samples = samples  # type: ignore[attr-defined]
     return tensor
@@ -57,6 +61,22 @@ def follow_reduction(
     return mark(result, Samples(axis, samples.ids, samples.batch))
 
 
+def follow_einsum(equation: str, operands: tuple[Tensor, ...], out: Tensor) -> None:
+    """An einsum's result has its operands' samples where their letter stands."""
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    if not arrow or "." in equation:
+        return
+    for subscripts, operand in zip(inputs.split(","), operands, strict=True):
+        samples = carried(operand)
+        if samples is not None and samples.axis is not None:
+            axis = output.find(subscripts[samples.axis])
+            if axis >= 0:
+                mark(out, Samples(axis, samples.ids, samples.batch))
+                return
+            if carried(out) is not None:
+                del out._samples  # type: ignore[attr-defined]
+
+
 def follow_move(name: str, func: Any, args: Any, kwargs: Any, result: Any) -> None:
     """Carry the samples through a move, by running it on their ids."""
     source = args[0] if args else None
@@ -67,6 +87,9 @@ def follow_move(name: str, func: Any, args: Any, kwargs: Any, result: Any) -> No
         return
     samples = carried(source)
     if samples is None or name == "__setitem__":
+        return
+    if name in CHOOSES and any(isinstance(value, Tensor) for value in args[1:2]):
+        follow_operands((source,), result)
         return
     if name in RESHAPES and isinstance(result, Tensor):
         found = folded(samples, source.shape, result.shape)
@@ -110,8 +133,8 @@ def follow_parts(name: str, parts: list[Tensor], result: Tensor) -> None:
             mark(result, joined)
 
 
-def samples_of(values: tuple[Tensor, ...], batch: int) -> Samples:
-    """Whose each index of some values' result is: carried, or by its size where it was lost."""
+def samples_of(values: tuple[Tensor, ...]) -> Samples | None:
+    """Whose each index of some values' result is, or None where that was lost."""
     shape = torch.broadcast_shapes(*(value.shape for value in values))
     for value in values:
         found = carried(value)
@@ -120,34 +143,24 @@ def samples_of(values: tuple[Tensor, ...], batch: int) -> Samples:
             found = Samples(axis, found.ids, found.batch)
         if found is not None and found.fits(shape):
             return found
-    return guess(shape, batch)
+    return None
 
 
 def sample_axis(value: Tensor, batch: int) -> int | None:
     """Which of a sequence's first two axes counts the samples, one index a sample."""
-    samples = samples_of((value,), batch)
-    if batch == 1 and samples.axis is None:
+    if batch == 1:
         return next((axis for axis in (0, 1) if value.shape[axis] == 1), None)
-    return samples.axis if samples.axis in (0, 1) and samples.plain else None
+    samples = samples_of((value,))
+    known = samples is not None and samples.axis in (0, 1) and samples.plain
+    return samples.axis if samples is not None and known else None
 
 
 def sequence_first(value: Tensor, batch: int) -> bool:
     """Whether a sequence's second axis counts the samples, or folds of them."""
-    samples = samples_of((value,), batch)
-    if batch == 1 and samples.axis is None:
-        return value.shape[0] != 1 and value.shape[1] == 1
-    return samples.axis == 1
-
-
-def guess(shape: torch.Size, batch: int) -> Samples:
-    """By size: the first axis that is as long as the batch, or a fold of it, sample by sample."""
-    ids = torch.arange(batch)
-    for axis in (0, 1) if len(shape) > 2 else (0,):
-        if axis < len(shape) and shape[axis] == batch:
-            return Samples(axis, ids, batch)
-    if len(shape) and shape[0] % batch == 0:
-        return Samples(0, ids.repeat_interleave(shape[0] // batch), batch)
-    return Samples(None, ids, batch)
+    if batch == 1 and 1 in value.shape[:2]:
+        return value.shape[0] != 1
+    samples = samples_of((value,))
+    return samples is not None and samples.axis == 1
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:

@@ -80,3 +80,5 @@ class ForwardRecord:
     fused: int = 0
     #: whether samples of the batch meet one another, as images and texts do in CLIP
     crossed: bool = False
+    #: whether it was lost, somewhere, whose each value is
+    lost: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.engine.local import Autograd, ByStatistic, Pointwise, Reduction, SelfGate
-from whyformer.engine.mixing import Bias, Sum
+from whyformer.engine.mixing import Bias, Binary, Product, Sum
 from whyformer.engine.names import MOVING_NODES, STATISTICS
 from whyformer.engine.operations import Operation
 
@@ -38,6 +38,30 @@ def origin(tensor: Tensor) -> Operation | None:
         above = parents(node)
         node = above[0] if above else None
     return None
+
+
+def scores_below(tensor: Tensor) -> list[Binary]:
+    """The products that a value is a sum of, and the sums, seen through moves and activations.
+
+    Empty where something else has a part in it.
+    """
+    found: list[Binary] = []
+    pending = [tensor.grad_fn]
+    while pending:
+        node: Any = pending.pop()
+        operation = operation_of(node)
+        if isinstance(operation, Product) and not operation.attends:
+            found.append(operation)
+        elif moves(node) or isinstance(operation, Pointwise | Sum):
+            if isinstance(operation, Sum):
+                found.append(operation)
+            above = parents(node)
+            if not above:
+                return []
+            pending.extend(above)
+        else:
+            return []
+    return found
 
 
 def nodes(tensors: Iterable[Tensor]) -> Iterator[Any]:

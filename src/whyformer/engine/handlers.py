@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine import attention, norms
+from whyformer.engine.following import follow_einsum
 from whyformer.engine.graph import derived, made_by_activation
 from whyformer.engine.learned import Learned, Linear
 from whyformer.engine.local import (
@@ -26,7 +27,7 @@ from whyformer.engine.local import (
     SelfGate,
     Softmax,
 )
-from whyformer.engine.mixing import Bias, Contraction, Product, Sum
+from whyformer.engine.mixing import MASKED, Bias, Contraction, Product, Sum
 from whyformer.engine.names import POINTWISE
 from whyformer.engine.schema import method_of
 
@@ -146,7 +147,9 @@ def einsum(rec: Recorder, func: Any, equation: Any, *operands: Any) -> Any:
     else:
         apply = lambda x, w: torch.einsum(equation, w, x)  # noqa: E731
     operation = Learned(lambda x: apply(x, constant), apply, constant)
-    return rec.step(operation, u if left else v)
+    out = rec.step(operation, u if left else v)
+    follow_einsum(equation, (u, v), out)
+    return out
 
 
 def contraction(rec: Recorder, equation: str, u: Tensor, v: Tensor) -> Tensor:
@@ -154,13 +157,16 @@ def contraction(rec: Recorder, equation: str, u: Tensor, v: Tensor) -> Tensor:
     subscripts = equation.replace(" ", "").partition("->")[0].split(",")
     side = 0 if rec.from_softmax(u) else 1 if rec.from_softmax(v) else None
     if side is None:
-        return rec.step(operation, u, v)
+        out = rec.step(operation, u, v)
+        follow_einsum(equation, (u, v), out)
+        return out
     operands = [u, v]
     order = query_and_key(operands[side], *(subscripts if side == 0 else reversed(subscripts)))
     back = [order.index(i) for i in range(len(order))]
     weights = operands[side].permute(order)
     operands[side] = weights.permute(back)
     out = rec.step(operation, *operands)
+    follow_einsum(equation, (u, v), out)
     rec.saw_attention(weights, operation, out, side, lambda layer: layer.permute(back))
     return out
 
@@ -228,9 +234,10 @@ def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -
     if not isinstance(constant, Tensor):
         return rec.step(Bias(constant), activation)
     constant = constant.detach()
-    scores = rec.scores(activation)
-    if scores is not None:
-        scores.attend(constant, activation.shape)
+    scores = rec.scores(activation, mask=is_mask(constant))
+    for product in scores:
+        product.attend(constant, activation.shape)
+    if scores:
         return rec.moved(activation, activation + constant)
     shape = torch.broadcast_shapes(activation.shape, constant.shape)
     if shape != activation.shape:
@@ -260,9 +267,8 @@ def index_add(
 
 @handles("masked_fill")
 def masked_fill(rec: Recorder, func: Any, input: Tensor, mask: Tensor, value: Any) -> Any:
-    scores = rec.scores(input) if rec.is_activation(input) else None
-    if scores is not None:
-        scores.attend(~mask, input.shape)
+    for product in rec.scores(input, mask=True) if rec.is_activation(input) else ():
+        product.attend(~mask, input.shape)
     return rec.moved(input, torch.masked_fill(input, mask, value))
 
 
@@ -274,9 +280,11 @@ def where(rec: Recorder, func: Any, condition: Tensor, *values: Any) -> Any:
     if method_of(func):  # input.where(condition, other)
         condition, input = input, condition
     for value, shown in ((input, condition), (other, ~condition)):
-        scores = rec.scores(value) if rec.is_activation(value) else None
-        if scores is not None and not (rec.is_activation(input) and rec.is_activation(other)):
-            scores.attend(shown, value.shape)
+        both = rec.is_activation(input) and rec.is_activation(other)
+        for product in (
+            rec.scores(value, mask=True) if rec.is_activation(value) and not both else ()
+        ):
+            product.attend(shown, value.shape)
     result = torch.where(condition, input, other)
     return rec.moved(input if rec.is_activation(input) else other, result)
 
@@ -307,6 +315,11 @@ def reduction(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any
         axes=axes, keepdim=keepdim, samples=rec.samples(input),
     )  # fmt: skip
     return rec.reduced(input, result, axes, keepdim)
+
+
+def is_mask(constant: Tensor) -> bool:
+    """Whether a constant shows some scores and hides others: zero, or very negative."""
+    return bool(((constant == 0) | (constant < MASKED)).all())
 
 
 def is_bias(constant: Tensor) -> bool:

@@ -18,8 +18,12 @@ MASKED = -1000.0
 class Binary(Operation):
     """Two operands and their result."""
 
+    #: of scores, those that the softmax is shown; None: all
+    attended: Tensor | None = None
+
     def keep(self, u: Tensor, v: Tensor, out: Tensor) -> None:
         self._u, self._v, self._out = Saved(u), Saved(v), Saved(out)
+        self.output_shape = out.shape
 
     @property
     def u(self) -> Tensor:
@@ -28,6 +32,24 @@ class Binary(Operation):
     @property
     def v(self) -> Tensor:
         return self._v.get()
+
+    def attend(self, mask: Tensor, shape: Sequence[int]) -> None:
+        """Note an additive or boolean mask (True: attend) on the scores that this makes."""
+        attended = mask if mask.dtype is torch.bool else mask > MASKED
+        whole = torch.Size(shape)
+        if bool(attended.all()) or whole.numel() != self.output_shape.numel():
+            return
+        attended = attended.expand(whole).reshape(self.output_shape)
+        self.attended = attended if self.attended is None else attended & self.attended
+
+    def mean_square(self, z: Tensor) -> Tensor:
+        """Padding must not matter: scores that are masked out are left out, and other samples."""
+        if self.crosses:
+            return z.square()
+        if self.attended is None:
+            return super().mean_square(z)
+        total = z.masked_fill(~self.attended, 0).square_().sum(-1, keepdim=True)
+        return total.div_(self.attended.sum(-1, keepdim=True).clamp_(min=1))
 
 
 class Sum(Binary):
@@ -108,8 +130,6 @@ class Product(Binary):
 
     def __init__(self, scale: float = 1.0) -> None:
         self.scale = scale
-        #: of scores, those that the softmax is shown; None: all
-        self.attended: Tensor | None = None
         #: which operand holds attention weights
         self.weights: int | None = None
 
@@ -117,24 +137,6 @@ class Product(Binary):
     def attends(self) -> bool:  # type: ignore[override]
         """Whether this is A V."""
         return self.weights is not None
-
-    def attend(self, mask: Tensor, shape: Sequence[int]) -> None:
-        """Note an additive or boolean mask (True: attend) on the scores that this product is."""
-        attended = mask if mask.dtype is torch.bool else mask > MASKED
-        whole = torch.Size(shape)
-        if bool(attended.all()) or whole.numel() != self.output_shape.numel():
-            return
-        attended = attended.expand(whole).reshape(self.output_shape)
-        self.attended = attended if self.attended is None else attended & self.attended
-
-    def mean_square(self, z: Tensor) -> Tensor:
-        """Padding must not matter: scores that are masked out are left out, and other samples."""
-        if self.crosses:
-            return z.square()
-        if self.attended is None:
-            return super().mean_square(z)
-        total = z.masked_fill(~self.attended, 0).square_().sum(-1, keepdim=True)
-        return total.div_(self.attended.sum(-1, keepdim=True).clamp_(min=1))
 
     def run(self, *operands: Tensor) -> Tensor:
         u, v = operands
@@ -148,7 +150,6 @@ class Product(Binary):
         stacked = out.view(-1, *out.shape[-2:])
         torch.bmm(u if self.scale == 1.0 else u * self.scale, v, out=stacked)
         self.keep(u, v, stacked)
-        self.output_shape = stacked.shape
         return out
 
     @property
@@ -212,7 +213,6 @@ class Contraction(Product):
         u, v = operands
         out = torch.einsum(self.equation, u, v)
         self.keep(u, v, out)
-        self.output_shape = out.shape
         return out
 
     @property

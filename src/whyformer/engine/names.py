@@ -70,7 +70,7 @@ MOVING_NODES = frozenset(
     Select Slice Sort Split SplitWithSizes Squeeze Stack T TakeAlongDim ToCopy Topk
     Transpose Tril Triu Unbind Unfold UnsafeSplit UnsafeView Unsqueeze View ViewAs Where
     ConstantPadNd Copy Max Amax Add Sub Im2Col PixelShuffle PixelUnshuffle Detach
-    ReflectionPad2D ReplicationPad2D CopyBackwards
+    Maximum Minimum ReflectionPad2D ReplicationPad2D CopyBackwards
     """.split()
 )
 

@@ -145,7 +145,7 @@ def affine(
 
 def normalize(
     rec: Recorder, func: Any, input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12,
-    *rest: Any,
+    *rest: Any, out: None = None,
 ) -> Any:  # fmt: skip
     def statistics(x: Tensor) -> tuple[Tensor | None, Tensor]:
         return None, 1 / x.norm(p, dim, keepdim=True).clamp_min(eps)

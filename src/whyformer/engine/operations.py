@@ -63,7 +63,10 @@ class Step(torch.autograd.Function):
         ctx.operation = operation
         ctx.set_materialize_grads(False)
         operation.count = len(operands)
-        return operation.run(*operands)
+        result = operation.run(*operands)
+        if isinstance(result, Tensor) and result._is_view():
+            return result.clone()  # a view could not be written into
+        return result
 
     @staticmethod
     def backward(ctx: Any, *slots: Tensor | None) -> Any:

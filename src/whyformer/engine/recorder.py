@@ -23,10 +23,10 @@ from whyformer.engine.following import (
     tensors_in,
 )
 from whyformer.engine.forward_record import Attention, Block, Branch, ForwardRecord, Mix, Root
-from whyformer.engine.graph import compare, origin
+from whyformer.engine.graph import compare, origin, scores_below
 from whyformer.engine.handlers import HANDLERS
 from whyformer.engine.local import Autograd, Generic, Softmax
-from whyformer.engine.mixing import Contraction, Product, Sum
+from whyformer.engine.mixing import Binary, Contraction, Product, Sum
 from whyformer.engine.names import FIXED, INERT, LIKE, MOVES, STATISTICS
 from whyformer.engine.operations import Operation, Pass, Step
 from whyformer.engine.precision import CASTS, HALF, mixed, widen, widen_cast
@@ -182,7 +182,12 @@ class Recorder(TorchFunctionMode):
         return self.local(Generic, name, func, args, kwargs)
 
     def samples(self, *values: Tensor) -> Samples:
-        return samples_of(values, self.batch)
+        """Whose each index is; where that was lost, each sample is to be asked by itself."""
+        found = samples_of(values)
+        if found is None:
+            self.seen.lost = True
+            return Samples(None, torch.arange(self.batch), self.batch)
+        return found
 
     def moved(self, source: Tensor, result: Tensor) -> Tensor:
         """A result that autograd computes itself has its source's samples."""
@@ -219,10 +224,15 @@ class Recorder(TorchFunctionMode):
         operation = origin(tensor)
         return operation is not None and operation.name == "softmax"
 
-    def scores(self, tensor: Tensor) -> Product | None:
-        """The product of two activations that a tensor is, perhaps rescaled: Q K^T."""
+    def scores(self, tensor: Tensor, mask: bool = False) -> list[Binary]:
+        """The product of two activations that a tensor is, perhaps rescaled: Q K^T.
+
+        Under a mask also a sum of several, perhaps with an activation around it.
+        """
         operation = origin(tensor)
-        return operation if isinstance(operation, Product) else None
+        if isinstance(operation, Product):
+            return [operation]
+        return scores_below(tensor) if mask and tensor.ndim > 2 else []
 
     def from_pixels(self, tensor: Tensor) -> bool:
         """Whether a tensor holds the image itself, moved or rescaled."""
@@ -319,6 +329,9 @@ class Recorder(TorchFunctionMode):
             self.assign(target, copy)
             return None
         base = IN_PLACE.get(name, name[:-1])
+        if name in TURNS:
+            turned = self._move(name[:-1], getattr(Tensor, name[:-1]), args, kwargs)
+            return follow(turned, func(*args, **kwargs))
         plain = base and (getattr(Tensor, base, None) or getattr(torch, base, None))
         if not base or not plain or name in NATIVE:
             return self._cut(name, func(*args, **kwargs))
@@ -341,6 +354,8 @@ IN_PLACE: Mapping[str, str | None] = {
 }  # fmt: skip
 #: written by autograd itself, which follows them into views
 NATIVE = frozenset("copy_ index_put_ requires_grad_ detach_ fill_ zero_ resize_ set_".split())
+#: these change how a tensor is laid out, in place
+TURNS = frozenset("unsqueeze_ squeeze_ transpose_ t_ swapaxes_ swapdims_".split())
 #: what takes rows of a table by token ids
 LOOKUPS = frozenset("embedding __getitem__ index_select embedding_bag".split())
 

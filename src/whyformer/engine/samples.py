@@ -48,11 +48,15 @@ class Samples:
         return summed.index_select(self.axis, ids)
 
     def spread(self, shape: torch.Size) -> Tensor:
-        """The ids as a tensor of a value's shape, in no memory of its own."""
+        """The ids as a tensor of a value's shape, in no memory of its own.
+
+        Of a single sample the places along the axis, so that the axis can be followed.
+        """
         assert self.axis is not None
         line = [1] * len(shape)
         line[self.axis] = len(self.ids)
-        return self.ids.view(line).expand(shape)
+        ids = self.ids if self.batch > 1 else torch.arange(len(self.ids))
+        return ids.view(line).expand(shape)
 
 
 def gathered(ids: Tensor, batch: int) -> Samples | None:
@@ -68,14 +72,14 @@ def gathered(ids: Tensor, batch: int) -> Samples | None:
     if not varying:
         whose = ids.flatten()[:1].long()
         if batch == 1:
-            return Samples(None, whose, batch)
+            return Samples(None, torch.zeros_like(whose), batch)
         return Samples(0, whose.expand(ids.shape[0]), batch) if ids.ndim else None
     (axis,) = varying
     line = ids
     for other in reversed(range(ids.ndim)):
         if other != axis:
             line = line.select(other, 0)
-    return Samples(axis, line.long(), batch)
+    return Samples(axis, line.long() if batch > 1 else torch.zeros_like(line), batch)
 
 
 def moved(

@@ -71,7 +71,7 @@ class Trace:
                     )
             except WhyformerError:
                 raise
-            except RuntimeError as error:
+            except Exception as error:
                 raise ModelError(
                     f"the backward through the recorded model failed: {first_line(error)}"
                 ) from None

@@ -30,8 +30,18 @@ def gradient_x_input(question: Question, *, gradient: str = "libra") -> Answer:
     on_request=True,
 )
 def fullgrad(question: Question, *, gradient: str = "libra") -> Answer:
-    """sum_b sum_d x_b g_b, signed, each block's carried down to the input's tokens."""
+    """sum_b sum_d x_b g_b, signed, each block's carried down to the input's tokens.
+
+    An input whose tokens no stream holds, such as one that latents read, is asked at itself.
+    """
     streams = question.streams(gradient_table(gradient))
     if not streams:
         return gradient_x_input(question, gradient=gradient)
-    return question.carry([(value * slope).sum(-1) for value, slope in streams])
+    found = question.carry([(value * slope).sum(-1) for value, slope in streams])
+    parts = [found.relevance, *found.others]
+    if all(bool(part.any()) for part in parts):
+        return found
+    own = gradient_x_input(question, gradient=gradient)
+    pairs = zip(parts, (own.relevance, *own.others), strict=True)
+    first, *others = (part if bool(part.any()) else at_input for part, at_input in pairs)
+    return Answer(first, others=tuple(others))
