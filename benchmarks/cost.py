@@ -16,7 +16,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -56,22 +56,45 @@ def interleaved(first: Callable[[], Any], second: Callable[[], Any], turns: int)
     return [median(s) for s in seconds]
 
 
-def explanation(kind: str, batch: int, threads: int, cache: bool, turns: int) -> dict[str, float]:
+def llama(tokens: int = 1024) -> tuple[Any, Any]:
+    """A causal decoder of 12 layers, 768 wide, with random weights."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=8192, hidden_size=768, intermediate_size=2048, num_hidden_layers=12,
+        num_attention_heads=12, max_position_embeddings=8192,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config).eval()
+    return model, lambda batch: torch.randint(10, 8000, (batch, tokens))
+
+
+MODELS = {"vit": vit, "bert": bert, "llama": llama}
+
+
+def question(kind: str, method: str) -> dict[str, Any]:
+    """What is asked of a model; a balanced gradient where the method knows several."""
+    balanced = {"gradient": "libra"} if method != "transformer_attribution" else {}
+    return {"target": (-1, 1) if kind == "llama" else 1, "method": method, **balanced}
+
+
+def explanation(kind: str, method: str, batch: int, threads: int, turns: int) -> dict[str, float]:
     """One explanation against the model's own forward without gradients."""
     import torch
 
     import whyformer
 
     torch.set_num_threads(threads)
-    model, make = {"vit": vit, "bert": bert}[kind]()
+    model, make = MODELS[kind]()
     inputs = make(batch)
-    explainer = whyformer.Explainer(model, cache_weights=cache)
+    explainer, asked = whyformer.Explainer(model), question(kind, method)
 
     def forward() -> None:
         with torch.no_grad():
             model(inputs)
 
-    plain, explained = interleaved(forward, lambda: explainer(inputs, target=1), turns)
+    plain, explained = interleaved(forward, lambda: explainer(inputs, **asked), turns)
     return {"forward": plain, "other": explained, "ratio": explained / plain}
 
 
@@ -90,34 +113,42 @@ def targets(threads: int, turns: int) -> dict[str, float]:
         for target in range(5):
             explainer(image, target=target)
 
-    five, together = interleaved(singly, lambda: explainer(image, target=[0, 1, 2, 3, 4]), turns)
+    five, together = interleaved(singly, lambda: explainer(image, target=[[0, 1, 2, 3, 4]]), turns)
     return {"forward": five, "other": together, "ratio": together / five}
 
 
-def peak(what: str, batch: int) -> dict[str, float]:
-    """The highest memory above the model's own, in MiB."""
+def peak(kind: str, method: str | None, batch: int, calls: int = 1) -> dict[str, float]:
+    """The highest memory above the model's own, in MiB.
+
+    Without a method a plain forward and a backward: with eager attention to its maps, as methods
+    that read maps need them; or as the model has it, SDPA, to the embeddings.
+    """
     import torch
 
     import whyformer
 
-    torch.set_num_threads(1)
-    model, make = vit()
-    image = make(batch)
-    if what == "plain":
+    torch.set_num_threads(2)
+    model, make = llama(8192) if kind == "llama" else MODELS[kind]()
+    inputs = make(batch)
+    maps = kind != "llama"
+    if method is None and maps:
         model.set_attn_implementation("eager")
-
-    def run() -> None:
-        if what == "plain":
-            output = model(image, output_attentions=True)
-            torch.autograd.grad(output.logits[:, 1].sum(), output.attentions)
-        else:
-            whyformer.Explainer(model, cache_weights=what == "cached")(image, target=1)
-
     with torch.no_grad():
-        model(make(1)[:, :, :224, :224])
+        model(make(1)[..., :224])
     Path("/proc/self/clear_refs").write_text("5")
     before = memory("VmRSS")
-    run()
+    for _ in range(calls):
+        if method is not None:
+            whyformer.Explainer(model)(inputs, **question(kind, method))
+        elif maps:
+            output = model(inputs, output_attentions=True)
+            torch.autograd.grad(output.logits[:, 1].sum(), output.attentions)
+        else:
+            embedded = model.get_input_embeddings()(inputs).detach().requires_grad_()
+            for parameter in model.parameters():
+                parameter.requires_grad_(False)
+            logits = model(inputs_embeds=embedded, use_cache=False).logits
+            torch.autograd.grad(logits[0, -1, 1], embedded)
     return {"mib": (memory("VmHWM") - before) / 1024}
 
 
@@ -138,54 +169,81 @@ def measure(task: str, **arguments: Any) -> dict[str, float]:
     return result
 
 
+NAMES = {
+    "vit": "ViT-B/16",
+    "bert": "BERT-base, 512 tokens",
+    "llama": "Llama shape (12 layers, 768 wide), 1,024 tokens",
+}
+
+
+def costs(few: int, many: int) -> Iterator[str]:
+    for kind, method, batches, bound in (
+        ("vit", "transformer_attribution", (1, 8), 5.0),
+        ("vit", "generic_attention", (1, 8), 2.3),
+        ("bert", "transformer_attribution", (1,), 6.0),
+        ("llama", "fullgrad", (1,), 2.6),
+    ):
+        for batch in batches:
+            for threads in (1, 2):
+                turns = many if (kind, batch) == ("vit", 1) else few
+                found = measure(
+                    "explanation", kind=kind, method=method, batch=batch, threads=threads,
+                    turns=turns,
+                )  # fmt: skip
+                size = f", batch {batch}" if len(batches) > 1 else ""
+                yield (
+                    f"| `{method}`, {NAMES[kind]}{size} | {threads} | "
+                    f"{found['ratio']:.2f} forwards | {bound} |"
+                )
+    for threads in (1, 2):
+        found = measure("targets", threads=threads, turns=few)
+        yield (
+            f"| five targets of one image in one call | {threads} | "
+            f"{found['ratio']:.2f} of five calls | 0.8 |"
+        )
+
+
+def memories() -> Iterator[str]:
+    for kind, method, batch, name, bound in (
+        ("vit", "transformer_attribution", 1, "ViT-B/16, batch 1", 3.5),
+        ("vit", "transformer_attribution", 8, "ViT-B/16, batch 8", 3.5),
+        ("bert", "transformer_attribution", 1, NAMES["bert"], 1.7),
+        ("llama", "fullgrad", 1, "Llama shape, 8,192 tokens, SDPA", 1.5),
+    ):
+        plain = measure("peak", kind=kind, method=None, batch=batch)["mib"]
+        used = measure("peak", kind=kind, method=method, batch=batch)["mib"]
+        yield (
+            f"| peak memory above the model, `{method}`, {name} | 2 | {used / plain:.2f} of a "
+            f"forward and backward ({used:.0f} MiB of {plain:.0f}) | {bound} |"
+        )
+    asked = {"kind": "bert", "method": "transformer_attribution", "batch": 1}
+    two, ten = (measure("peak", **asked, calls=calls)["mib"] for calls in (2, 10))
+    yield (
+        f"| peak memory of ten explanations after one another, {NAMES['bert']} | 2 | "
+        f"{ten / two:.2f} of two ({ten:.0f} MiB of {two:.0f}) | 1.05 |"
+    )
+
+
 def report(quick: bool) -> str:
     import torch
     import transformers
 
     few, many = (2, 5) if quick else (5, 21)
-    rows = ["| what | threads | cost | at most |", "|---|---|---|---|"]
-    for batch in (1, 8):
-        for threads in (1, 2):
-            for cache in (False, True) if batch == 1 else (False,):
-                found = measure(
-                    "explanation", kind="vit", batch=batch, threads=threads, cache=cache,
-                    turns=many if batch == 1 else few,
-                )  # fmt: skip
-                name = f"ViT-B/16, batch {batch}" + (", `cache_weights=True`" if cache else "")
-                rows.append(f"| {name} | {threads} | {found['ratio']:.2f} forwards | 5.0 |")
-    for threads in (1, 2):
-        found = measure(
-            "explanation", kind="bert", batch=1, threads=threads, cache=False, turns=few
-        )
-        rows.append(f"| BERT-base, 512 tokens | {threads} | {found['ratio']:.2f} forwards | 6 |")
-    for threads in (1, 2):
-        found = measure("targets", threads=threads, turns=few)
-        rows.append(
-            f"| five targets of one image in one call | {threads} | "
-            f"{found['ratio']:.2f} of five calls | 0.8 |"
-        )
-    for batch in (1, 8):
-        plain = measure("peak", what="plain", batch=batch)["mib"]
-        for what, name in (("explained", ""), ("cached", ", `cache_weights=True`")):
-            used = measure("peak", what=what, batch=batch)["mib"]
-            rows.append(
-                f"| peak memory above the model, ViT-B/16, batch {batch}{name} | 1 | "
-                f"{used / plain:.2f} of a forward and backward ({used:.0f} MiB of {plain:.0f}) | "
-                f"{'3.5' if not name else '-'} |"
-            )
-    table = "\n".join(rows)
+    table = "\n".join(
+        ["| what | threads | cost | at most |", "|---|---|---|---|", *costs(few, many), *memories()]
+    )
     return f"""# What an explanation costs
 
     make bench
 
-`transformer_attribution`, preset `stable`, random weights. A *forward* is the model's own, under
-`torch.no_grad()`; forward and explanation take turns in one process, medians are compared. The
-arithmetic limit for ViT-B is about 4.7: one forward, one gradient, three products a Linear layer
-for relevance, less what the first and the last block can skip. Memory is the peak of the process
-above the loaded model, against a plain forward with eager attention and a backward to its
-attention maps. `cache_weights=True` keeps |W| of every weight between calls: a second copy of the
-weights for a little time on single samples; it is off by default. On a shared machine runs scatter
-by about 0.15 forwards.
+Preset `stable`, random weights; `generic_attention` and `fullgrad` with the balanced gradient
+`libra`. A *forward* is the model's own, under `torch.no_grad()`; forward and explanation take
+turns in one process, medians are compared. The arithmetic limit of the paper's method on ViT-B is
+about 4.7: one forward, one gradient, three products a Linear layer for relevance, less what the
+first and the last block can skip; a balanced gradient's is 2.0. Memory is the peak of the process
+above the loaded model, against a plain forward and backward: with eager attention to its maps for
+methods that read them, as the model has it (SDPA) for `fullgrad`, which reads streams. On a shared
+machine runs scatter by about 0.15 forwards.
 
 {table}
 
@@ -207,6 +265,8 @@ def main() -> None:
         return
     text = report(options.quick)
     print("\n" + text)
+    _, heading, others = (HERE / "README.md").read_text().partition("\n## ")
+    text += heading + others
     partial = HERE / "README.md.partial"
     partial.write_text(text)
     partial.replace(HERE / "README.md")

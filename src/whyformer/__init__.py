@@ -20,18 +20,19 @@ from whyformer.methods import Method, methods, methods_from, register
 if TYPE_CHECKING:
     from whyformer.engine.rules import register_preset
     from whyformer.evaluation import evaluate
-    from whyformer.explainer import Explainer, Recording
+    from whyformer.explainer import Explainer
     from whyformer.explanation import Blocks, Explanation, Part
     from whyformer.finetuning import finetune
     from whyformer.models.loading import load
     from whyformer.models.pipeline import Pipeline
+    from whyformer.recording import Recording
     from whyformer.targets import contrast
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Explainer": "explainer",
-    "Recording": "explainer",
+    "Recording": "recording",
     "Explanation": "explanation",
     "Blocks": "explanation",
     "Pipeline": "models.pipeline",

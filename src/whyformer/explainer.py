@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from whyformer.asking import ask
-from whyformer.engine import PRESETS, Forward, Preset, Start, Trace, record
-from whyformer.engine.inputs import Inputs, as_call, named
-from whyformer.engine.leaks import mixing_branches
+from whyformer.engine.inputs import Inputs
 from whyformer.engine.outputs import Output
-from whyformer.engine.precision import full_precision
-from whyformer.errors import InputError, ModelError, UnknownNameError, nearest
-from whyformer.explanation import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Blocks, Explanation, Part
-from whyformer.memory import BoundedMemory
-from whyformer.methods import DEFAULT_METHOD, Method, get_method
-from whyformer.methods.question import Answer, Memory, Question
-from whyformer.pooling import Pooling, named_rows
-from whyformer.sites import Site, find_sites
-from whyformer.targets import ResolvedTarget, Resolver, Target, label_list
-from whyformer.tokens import Tokens
-from whyformer.words import pieces_of
-
-DEFAULT_PRESET = "stable"
+from whyformer.engine.rules import DEFAULT_PRESET, get_preset
+from whyformer.errors import ModelError
+from whyformer.explanation import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Explanation
+from whyformer.methods import DEFAULT_METHOD, get_method
+from whyformer.pooling import Pooling
+from whyformer.recording import Recording
+from whyformer.targets import Target, label_list
 
 
 class Explainer:
@@ -86,6 +76,10 @@ class Explainer:
             target, method, preset, keep_blocks=keep_blocks, matrix=matrix, **options
         )
 
+    def place(self, inputs: Inputs) -> Inputs:
+        """Inputs on the model's device; images and embeddings in its floating type, or float32."""
+        return place(inputs, self.model)
+
     def record(self, inputs: Inputs, *, content: Tensor | None = None) -> Recording:
         """Run the forward once and keep it: further targets and methods cost no new one."""
         return Recording(self, inputs, content=content, remember=True)
@@ -108,341 +102,6 @@ class Explainer:
             return relevance[..., explanation.tokens.patches]
         shown = content if relevance.ndim == 2 else content.unsqueeze(1)
         return relevance.masked_fill(~shown, 0)
-
-
-class Recording:
-    """A forward that was run once, to be asked about any target by any method."""
-
-    def __init__(
-        self,
-        explainer: Explainer,
-        inputs: Inputs,
-        *,
-        content: Tensor | None = None,
-        remember: bool = True,
-        maps: bool = True,
-    ) -> None:
-        self._explainer = explainer
-        self._placed = place(inputs, explainer.model)
-        self.trace: Trace = record(explainer.model, self._placed, explainer.output, maps)
-        self.labels = fitting_labels(explainer, self.trace.output.shape[-1])
-        self.sites: list[Site] = find_sites(self.trace, inputs, explainer.grid)
-        if not self.sites:
-            raise ModelError(
-                "no input was seen to enter the model's graph: give token ids, images or features "
-                "as tensors, by the names that the model's forward has for them"
-            )
-        self._inputs = inputs
-        self._forward = self._make_forward()
-        self._memory = BoundedMemory() if remember else None
-        self.sites[0] = self._with_content(self.sites[0], inputs, content)
-        self.pieces = pieces_of(inputs, self.trace.batch)
-
-    @property
-    def tokens(self) -> Tokens:
-        """The main input's tokens."""
-        return self.sites[0].tokens
-
-    @property
-    def logits(self) -> Tensor:
-        """What is asked about: a classifier's (batch, classes)."""
-        return self.trace.output.detach()
-
-    def explain(
-        self,
-        target: Target = None,
-        method: str = DEFAULT_METHOD,
-        preset: str = DEFAULT_PRESET,
-        *,
-        keep_blocks: bool = False,
-        matrix: bool = False,
-        **options: Any,
-    ) -> Explanation:
-        """Answer for a target by a method; maps already computed for the target are reused."""
-        chosen, rules = get_method(method), get_preset(preset)
-        if target is not None and not chosen.class_specific:
-            warnings.warn(
-                f"{method} is class-agnostic: it gives the same map for every class, so the target "
-                "is ignored",
-                stacklevel=2,
-            )
-            target = None
-        asked = self._resolve(target)
-        answers, questions = [], []
-        for start in asked.starts:
-            refuse_deaf(self.trace, start)
-            question = self._question(rules, start, len(asked.starts) > 1, matrix, keep_blocks)
-            with full_precision(self.trace.output):
-                answers.append(self._answer(chosen, question, options))
-            questions.append(question)
-        notes = self._notes(chosen)
-        if any(not bool(a.relevance.any()) for a in answers):
-            notes.append(
-                f"the map is zero: by {method} no token speaks for the target; a signed method, "
-                "such as fullgrad, tells what speaks against it"
-            )
-        parts = [
-            Part(
-                site.tokens,
-                _stack([answer_part(a, i) for a in answers], asked),
-                _stack_optional([a.input_relevance for a in answers], asked) if i == 0 else None,
-            )
-            for i, site in enumerate(self.sites)
-        ]
-        roots = [r for r in self.trace.seen.roots if r.name == self.tokens.name]
-        return Explanation(
-            relevance=parts[0].relevance,
-            logits=self.logits,
-            target=asked.index if chosen.class_specific else None,
-            position=asked.position if chosen.class_specific else None,
-            method=method,
-            preset=preset,
-            tokens=self.tokens,
-            parts=tuple(parts),
-            input_relevance=parts[0].input_relevance,
-            matrix=_stack_optional([a.matrix for a in answers], asked),
-            rows=_stack([q.rows for q in questions], asked) if matrix or keep_blocks else None,
-            blocks=_blocks(chosen, questions, asked) if keep_blocks else None,
-            notes=tuple(notes),
-            labels=self.labels,
-            problem=self._explainer.problem,
-            pieces=self.pieces,
-            picture=roots[0].leaf.detach() if self.tokens.kind == "image" else None,
-        )
-
-    def rows(self, target: Target = None) -> Tensor:
-        """Which tokens' rows a target reads, (batch, tokens), each sample's summing to one."""
-        (start,) = self._resolve(target).starts
-        return self._question(PRESETS[DEFAULT_PRESET], start).rows
-
-    # -- inside
-
-    def _resolve(self, target: Target) -> ResolvedTarget:
-        trace = self.trace
-        whole = self._explainer.output is None and not isinstance(trace.returned, Tensor)
-        returned = trace.returned if whole else trace.output
-        resolver = Resolver(trace.output, returned, self.labels, self._last_tokens())
-        return resolver.resolve(target)
-
-    def _last_tokens(self) -> list[int]:
-        """The place of every sample's last real token, where the output has one row a token."""
-        length = self.trace.output.shape[1] if self.trace.output.ndim == 3 else 0
-        for site in reversed(self.sites):
-            shown = site.tokens.content
-            if site.tokens.kind == "text" and shown.shape[1] == length:
-                mask = (
-                    self._placed.get("attention_mask")
-                    if isinstance(self._placed, Mapping)
-                    else None
-                )
-                if isinstance(mask, Tensor) and mask.shape == shown.shape:
-                    shown = mask
-                places = torch.arange(length, device=shown.device)
-                return [int((row != 0).mul(places).max()) for row in shown]
-        return [length - 1] * self.trace.batch if length else []
-
-    def _question(
-        self,
-        preset: Preset,
-        start: Start,
-        several: bool = False,
-        full: bool = False,
-        keep_blocks: bool = False,
-    ) -> Question:
-        memory: Memory | None = {} if keep_blocks and self._memory is None else None
-        if self._memory is not None:
-            memory = self._memory.of(start)
-        pooled = None
-        if self._explainer.pooling is not None:
-            pooled = named_rows(self._explainer.pooling, self.sites[0])
-        return Question(
-            self.trace,
-            self.sites,
-            preset,
-            start,
-            forward=lambda: self.forward,
-            again=lambda value: self._again(value, preset, start),
-            pooled=pooled,
-            keep=several or self._memory is not None,
-            full=full,
-            memory=memory,
-        )
-
-    def _answer(self, method: Method, question: Question, options: dict[str, Any]) -> Answer:
-        """Ask at once; or, where samples meet or were lost, for one sample after the other."""
-        seen = self.trace.seen
-        if self.trace.batch == 1 or not (seen.crossed or seen.lost):
-            return ask(method, question, options)
-        answers = []
-        for i in range(self.trace.batch):
-            start = [(value, only(seed, i)) for value, seed in question.start]
-            answers.append(ask(method, self._question(question.preset, start), options))
-        return one_each(answers)
-
-    @property
-    def forward(self) -> Forward:
-        """The output as a function of the main input, for methods that vary it."""
-        if self._forward is None:
-            raise ModelError(
-                "the model looks its token ids up in a way that cannot be repeated with other "
-                "embeddings; methods that vary the input cannot be asked"
-            )
-        return self._forward
-
-    def _make_forward(self) -> Forward | None:
-        args, kwargs = as_call(self._placed)
-        root = next(r for r in self.trace.seen.roots if r.name == self.tokens.name)
-        own = None if root.ids is not None else named(args, kwargs).get(root.name)
-        if own is None and root.lookup is None:
-            return None
-        return Forward(
-            self._explainer.model, args, kwargs, root.leaf if own is None else own,
-            self.trace.batch, root.lookup if own is None else None, self._explainer.output,
-        )  # fmt: skip
-
-    def _again(self, value: Tensor, preset: Preset, start: Start) -> Question:
-        """The same question at another value of the main input."""
-        numbers = [i for i, r in enumerate(self.trace.seen.roots) if r.name == self.tokens.name]
-        other = Recording.__new__(Recording)
-        other.__dict__.update(self.__dict__)
-        explainer = self._explainer
-        other.trace = record(
-            explainer.model, self._placed, explainer.output, True, {numbers[0]: value.detach()}
-        )
-        other.sites = find_sites(other.trace, self._inputs, explainer.grid)
-        other._memory = None
-        if len(start) != 1:
-            raise ModelError("a target of several outputs cannot be asked at another input")
-        return other._question(preset, [(other.trace.output, start[0][1])])
-
-    def _with_content(self, site: Site, inputs: Inputs, content: Tensor | None) -> Site:
-        """The site with the content that was given, or without the row that is only read."""
-        from dataclasses import replace
-
-        found = site.tokens.content
-        if content is not None:
-            content = content.to(device=found.device, dtype=torch.bool)
-            if content.shape != found.shape:
-                raise InputError(
-                    f"content of shape {tuple(content.shape)}; expected (batch, tokens) = "
-                    f"{tuple(found.shape)}"
-                )
-            found = content
-        elif site.tokens.kind == "text" and self.trace.output.ndim == 2 and not told(inputs):
-            found = found & ~self._class_token(found)
-        blank = (~found.any(1)).nonzero().flatten().tolist()
-        if blank:
-            raise InputError(
-                f"sample {blank[0]} has no content, only special tokens and padding: an empty text "
-                "has nothing to explain"
-            )
-        site.tokens = replace(site.tokens, content=found)
-        return site
-
-    def _class_token(self, content: Tensor) -> Tensor:
-        """A first token that alone is read: a class token, where no tokenizer says so."""
-        first = torch.zeros_like(content)
-        if content.shape[0] == self.trace.batch:
-            rows = self.rows()
-            alone = (rows[:, 0] > 0) & (rows[:, 1:] == 0).all(1)
-            first[:, 0] = alone & (content.shape[1] > 1)
-        return first
-
-    def _notes(self, method: Method) -> list[str]:
-        seen = self.trace.seen
-        notes = [
-            f"{name} (x{count}) has no rule of its own: the generic rule (Eq. 2) was used"
-            for name, count in sorted(seen.fallbacks.items())
-        ]
-        notes += [
-            f"{name} is not visible to the recorder: its gradient carried the relevance"
-            for name in self.trace.foreign
-        ]
-        if method.maps:
-            notes += [
-                f"a softmax of shape {shape} was not recognised as attention: its block is missing"
-                for shape in self.trace.unrecognised
-            ]
-            count = mixing_branches(self.trace)
-            if count:
-                notes.append(
-                    f"{count} blocks mix tokens outside attention, which {method.name} leaves out; "
-                    "gradient_x_input and fullgrad follow it"
-                )
-        notes += [
-            f"{cut} cuts the graph: no relevance passes there" for cut in sorted(set(seen.cuts))
-        ]
-        if self._explainer.model.training:
-            notes.append("the model is in training mode: dropout may change the map")
-        return notes
-
-
-def told(inputs: Inputs) -> bool:
-    """Whether the tokenizer said which tokens are special."""
-    given = isinstance(inputs, Mapping) and "special_tokens_mask" in inputs
-    return given or bool(getattr(inputs, "encodings", None))
-
-
-def refuse_deaf(trace: Trace, start: Start) -> None:
-    """A target that depends on no token has no explanation."""
-    from whyformer.engine import GRADIENT
-
-    if not trace.seen.blocks:
-        return
-    exits = [block.exit for block in trace.seen.blocks[-2:]]
-    found = [slot for slot in trace.backward(GRADIENT, start, exits) if slot is not None]
-    if found and not any(bool(slot.any()) for slot in found):
-        raise ModelError(
-            "the target's logit depends on no token of sample 0: the classifier's weights are "
-            "zero, as in a model whose head is not trained yet; load its weights, or give the head "
-            "some"
-        )
-
-
-def fitting_labels(explainer: Explainer, classes: int) -> list[str] | None:
-    labels = explainer.labels
-    if labels is None or len(labels) == classes:
-        return labels
-    if explainer.labels_given:
-        raise ModelError(f"{len(labels)} labels for a model with {classes} classes")
-    return None
-
-
-def answer_part(answer: Answer, number: int) -> Tensor:
-    return answer.relevance if number == 0 else answer.others[number - 1]
-
-
-def only(seed: Tensor, sample: int) -> Tensor:
-    kept = torch.zeros_like(seed)
-    kept[sample] = seed[sample]
-    return kept
-
-
-def one_each(answers: Sequence[Answer]) -> Answer:
-    """Every sample's own answer, from answers that were asked for one sample each.
-
-    An input that all samples share is explained for each of them.
-    """
-
-    def join(parts: Sequence[Tensor | None]) -> Tensor | None:
-        found = [part[i] for i, part in enumerate(parts) if part is not None]
-        return torch.stack(found) if found else None
-
-    relevance = join([a.relevance for a in answers])
-    assert relevance is not None
-    others = [join(parts) for parts in zip(*(a.others for a in answers), strict=True)]
-    return Answer(
-        relevance,
-        join([a.matrix for a in answers]),
-        join([a.input_relevance for a in answers]),
-        tuple(part for part in others if part is not None),
-    )
-
-
-def get_preset(name: str) -> Preset:
-    if name not in PRESETS:
-        raise UnknownNameError(f"unknown preset {name!r}; {nearest(name, PRESETS)}")
-    return PRESETS[name]
 
 
 def place(inputs: Inputs, model: nn.Module) -> Inputs:
@@ -474,25 +133,3 @@ def problem_of(model: nn.Module) -> str:
     if declared in (SINGLE_LABEL, MULTI_LABEL, REGRESSION):
         return declared
     return REGRESSION if getattr(config, "num_labels", None) == 1 else SINGLE_LABEL
-
-
-def _stack(parts: list[Tensor], asked: ResolvedTarget) -> Tensor:
-    return torch.stack(parts, 1) if asked.several else parts[0]
-
-
-def _stack_optional(parts: Sequence[Tensor | None], asked: ResolvedTarget) -> Tensor | None:
-    present = [part for part in parts if part is not None]
-    return _stack(present, asked) if present else None
-
-
-def _blocks(method: Method, questions: list[Question], asked: ResolvedTarget) -> Blocks:
-    def gather(maps: list[list[Tensor]]) -> list[Tensor]:
-        return [_stack(list(block), asked) for block in zip(*maps, strict=True)]
-
-    if not method.class_specific:
-        return Blocks(questions[0].attention, None, None)
-    return Blocks(
-        questions[0].attention,
-        gather([question.gradients() for question in questions]),
-        gather([question.relevances() for question in questions]),
-    )

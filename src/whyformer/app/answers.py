@@ -13,7 +13,7 @@ from whyformer.app.questions import FileQuestion, Question, ViewQuestion
 from whyformer.app.refusals import RefusalError
 from whyformer.app.shelf import Reading, Shelf
 from whyformer.app.worker import Check
-from whyformer.explainer import get_preset
+from whyformer.engine.rules import get_preset
 from whyformer.methods import DEFAULT_METHOD, get_method
 from whyformer.render.document import document
 from whyformer.render.panels import Look

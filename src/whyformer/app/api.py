@@ -39,8 +39,8 @@ from whyformer.app.recipes import Recipe, RecipeQuestion, recipe
 from whyformer.app.refusals import RefusalError, json_response
 from whyformer.app.shelf import Reading, Shelf
 from whyformer.app.worker import Check, Worker
+from whyformer.engine.rules import get_preset
 from whyformer.errors import InputError
-from whyformer.explainer import get_preset
 
 Q = TypeVar("Q", bound=Question)
 T = TypeVar("T")

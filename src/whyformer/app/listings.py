@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from whyformer.app.shelf import Shelf
 from whyformer.engine import PRESETS
-from whyformer.explainer import DEFAULT_PRESET
+from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.methods import DEFAULT_METHOD, default_methods
 from whyformer.methods import methods as known_methods
 from whyformer.models.catalogue import EMBEDDED

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from whyformer.engine import PRESETS
-from whyformer.explainer import DEFAULT_PRESET
+from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.methods import DEFAULT_METHOD
 
 MOST_TARGETS = 8

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from whyformer.app.questions import MOST_METHODS, MOST_TARGETS, MOST_TEXT, Index, Name
-from whyformer.explainer import DEFAULT_PRESET
+from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.methods import DEFAULT_METHOD, default_methods, get_method
 
 

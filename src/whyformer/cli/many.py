@@ -126,7 +126,7 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
     from tqdm.auto import tqdm
 
     from whyformer.cli.explaining import explain_one, present
-    from whyformer.explainer import get_preset
+    from whyformer.engine.rules import get_preset
 
     get_preset(options.preset)
     results = Results(options, entries) if options.out else None

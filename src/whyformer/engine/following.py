@@ -11,7 +11,6 @@ from torch import Tensor
 from whyformer.engine.names import RESHAPES
 from whyformer.engine.samples import Samples, folded, gathered, moved
 
-
 #: of two tensors these choose one, element by element
 CHOOSES = frozenset("max min maximum minimum fmax fmin".split())
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from whyformer.engine.calls import function_name
 from whyformer.engine.following import tensors_in
 from whyformer.engine.outputs import Output, as_output
 from whyformer.engine.precision import CASTS, full_precision, widen, widen_cast
-from whyformer.engine.recorder import function_name
 from whyformer.errors import InputError, ModelError
 
 

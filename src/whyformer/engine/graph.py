@@ -43,7 +43,7 @@ def origin(tensor: Tensor) -> Operation | None:
 def scores_below(tensor: Tensor) -> list[Binary]:
     """The products that a value is a sum of, and the sums, seen through moves and activations.
 
-    Empty where something else has a part in it.
+    Products with constants may have a part in it; where anything else has, the list is empty.
     """
     found: list[Binary] = []
     pending = [tensor.grad_fn]
@@ -52,6 +52,8 @@ def scores_below(tensor: Tensor) -> list[Binary]:
         operation = operation_of(node)
         if isinstance(operation, Product) and not operation.attends:
             found.append(operation)
+        elif operation is not None and operation.kind == "learned":
+            continue
         elif moves(node) or isinstance(operation, Pointwise | Sum):
             if isinstance(operation, Sum):
                 found.append(operation)

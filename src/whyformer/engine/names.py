@@ -78,3 +78,13 @@ MOVING_NODES = frozenset(
 RESHAPES = frozenset(
     "view reshape flatten unflatten ravel view_as reshape_as contiguous clone".split()
 )
+
+#: Python's operators that write into their left side, and what they compute
+IN_PLACE: dict[str, str | None] = {
+    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div",
+    "__idiv__": "div", "__ipow__": "pow", "__imatmul__": "matmul", "__setitem__": None,
+}  # fmt: skip
+#: written by autograd itself, which follows them into views
+NATIVE = frozenset("copy_ index_put_ requires_grad_ detach_ fill_ zero_ resize_ set_".split())
+#: these change how a tensor is laid out, in place
+TURNS = frozenset("unsqueeze_ squeeze_ transpose_ t_ swapaxes_ swapdims_".split())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -12,6 +10,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from whyformer.engine.calls import caller, crossed, function_name
 from whyformer.engine.following import (
     carried,
     follow,
@@ -22,14 +21,24 @@ from whyformer.engine.following import (
     samples_of,
     tensors_in,
 )
-from whyformer.engine.forward_record import Attention, Block, Branch, ForwardRecord, Mix, Root
+from whyformer.engine.forward_record import Attention, Block, Branch, ForwardRecord, Mix
 from whyformer.engine.graph import compare, origin, scores_below
 from whyformer.engine.handlers import HANDLERS
 from whyformer.engine.local import Autograd, Generic, Softmax
-from whyformer.engine.mixing import Binary, Contraction, Product, Sum
-from whyformer.engine.names import FIXED, INERT, LIKE, MOVES, STATISTICS
+from whyformer.engine.mixing import Binary, Product, Sum
+from whyformer.engine.names import (
+    FIXED,
+    IN_PLACE,
+    INERT,
+    LIKE,
+    MOVES,
+    NATIVE,
+    STATISTICS,
+    TURNS,
+)
 from whyformer.engine.operations import Operation, Pass, Step
-from whyformer.engine.precision import CASTS, HALF, mixed, widen, widen_cast
+from whyformer.engine.precision import CASTS, mixed, widen, widen_cast
+from whyformer.engine.roots import Roots
 from whyformer.engine.samples import Samples
 from whyformer.engine.schema import positional
 
@@ -52,38 +61,8 @@ class Recorder(TorchFunctionMode):
         self.current = current
         self.batch = batch
         self.maps = maps
-        self.replaced = replaced or {}
         self.seen = ForwardRecord()
-        self._given: dict[int, tuple[Tensor, str]] = {}
-        self._leaves: dict[int, Tensor] = {}
-        self._lookups = 0
-
-    # -- what the model is given
-
-    def enter(
-        self, name: str, value: Tensor, ids: Tensor | None = None, lookup: int | None = None
-    ) -> Tensor:
-        """A new root; the model gets a copy, which it may write into."""
-        number = len(self.seen.roots)
-        value = self.replaced.get(number, value)
-        wide = value.float() if value.dtype in HALF else value.detach()
-        leaf = wide.requires_grad_()
-        self._leaves[id(leaf)] = leaf
-        copy = leaf.clone()
-        samples = None if ids is None else carried(ids)
-        mark(copy, Samples.first(len(leaf)) if samples is None else samples)
-        mark(leaf, carried(copy))  # type: ignore[arg-type]
-        value = leaf if ids is None else copy
-        self.seen.roots.append(Root(name, leaf, value, ids, lookup))
-        return copy
-
-    def give_ids(self, ids: Tensor, name: str) -> None:
-        """Follow an input's token ids to where they are looked up."""
-        self.mark_ids(mark(ids, Samples.first(len(ids))), name)
-
-    def mark_ids(self, tensor: Tensor, name: str) -> None:
-        """Remember that an integer tensor holds, or was made from, an input's token ids."""
-        self._given[id(tensor)] = (tensor, name)
+        self.roots = Roots(self.seen, replaced or {})
 
     # -- every call
 
@@ -96,7 +75,7 @@ class Recorder(TorchFunctionMode):
         if not tensors:
             return func(*args, **kwargs)
         if not any(self.is_activation(t) for t in tensors):
-            return self._constant(name, func, args, kwargs, tensors)
+            return self.roots.constant(name, func, args, kwargs, tensors)
         if name in INERT:
             return func(*args, **kwargs)
         if name in LIKE and not self.is_activation(args[0]):
@@ -133,7 +112,7 @@ class Recorder(TorchFunctionMode):
         return (
             isinstance(value, Tensor)
             and value.requires_grad
-            and (value.grad_fn is not None or id(value) in self._leaves)
+            and (value.grad_fn is not None or self.roots.holds(value))
         )
 
     def step(self, operation: Operation, *operands: Tensor) -> Any:
@@ -242,7 +221,7 @@ class Recorder(TorchFunctionMode):
             if operation is not None and not operation.transparent:
                 return False
             node = node.next_functions[0][0] if node.next_functions else None
-        return node is not None and id(node.variable) in self._leaves and node.variable.ndim == 4
+        return node is not None and self.roots.holds(node.variable) and node.variable.ndim == 4
 
     def sum(self, u: Tensor, v: Tensor) -> Tensor:
         """u + v of two activations, and what the graph says about them."""
@@ -261,17 +240,6 @@ class Recorder(TorchFunctionMode):
             self.seen.branches.append(Branch((u, v)[skip], (u, v)[1 - skip]))
         return result
 
-    def embed(self, name: str, ids: Tensor, out: Tensor, lookup: int | None) -> Tensor:
-        """Text enters the graph where its embeddings do; those of positions are constants.
-
-        Ids that the model made of the given ones, shifting them, are its decoder's.
-        """
-        first = next((root for root in self.seen.roots if root.name == name), None)
-        other = first is not None and first.ids is not None and first.ids.shape == ids.shape
-        if other and first is not None and not torch.equal(first.ids, ids):  # type: ignore[arg-type]
-            name = f"decoder_{name}"
-        return self.enter(name, out, ids, lookup)
-
     def assign(self, target: Tensor, result: Tensor) -> Tensor:
         """Make the caller's tensor the result; a view of something larger is written through."""
         if hasattr(target.grad_fn, "operation") or not target._is_view():
@@ -286,34 +254,6 @@ class Recorder(TorchFunctionMode):
         return target.copy_(result)
 
     # -- the rest
-
-    def _constant(self, name: str, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
-        """A call without activations: parameters are constants, token ids are followed."""
-        with torch.no_grad() if any(t.requires_grad for t in tensors) else nullcontext():
-            result = func(*args, **kwargs)
-        if name == "embedding":
-            self._lookups += 1
-        lost = next((t._cut for t in tensors if hasattr(t, "_cut")), None)
-        if lost is not None:
-            for out in tensors_in((result,)):
-                out._cut = lost  # type: ignore[attr-defined]
-        marks = [self._given[id(t)] for t in tensors if id(t) in self._given]
-        if not marks:
-            return result
-        ids, given = marks[0]
-        if isinstance(result, Tensor) and result.is_floating_point():
-            if name not in LOOKUPS:
-                return result
-            lookup = self._lookups - 1 if name == "embedding" else None
-            return self.embed(given, ids, result, lookup)
-        if name in MOVES:
-            follow_move(name, func, args, kwargs, result)
-        for out in tensors_in((result,)) if name != "__setitem__" else (args[0],):
-            if not out.is_floating_point() and out.dtype is not torch.bool:
-                if carried(out) is None:
-                    follow_operands((ids,), out)
-                self.mark_ids(out, given)
-        return result
 
     def _move(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)
@@ -345,48 +285,3 @@ class Recorder(TorchFunctionMode):
                 leaf._cut = f"{name} ({caller()})"  # type: ignore[attr-defined]
                 self.seen.last_cut = leaf._cut  # type: ignore[attr-defined]
         return result
-
-
-#: Python's operators that write into their left side, and what they compute
-IN_PLACE: Mapping[str, str | None] = {
-    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div",
-    "__idiv__": "div", "__ipow__": "pow", "__imatmul__": "matmul", "__setitem__": None,
-}  # fmt: skip
-#: written by autograd itself, which follows them into views
-NATIVE = frozenset("copy_ index_put_ requires_grad_ detach_ fill_ zero_ resize_ set_".split())
-#: these change how a tensor is laid out, in place
-TURNS = frozenset("unsqueeze_ squeeze_ transpose_ t_ swapaxes_ swapdims_".split())
-#: what takes rows of a table by token ids
-LOOKUPS = frozenset("embedding __getitem__ index_select embedding_bag".split())
-
-
-def crossed(operation: Operation, operands: tuple[Tensor, ...]) -> bool:
-    """Whether one sample's value meets another's: their axes of samples are not the same."""
-    places = set()
-    for operand in operands:
-        samples = carried(operand)
-        if samples is None or samples.axis is None:
-            continue
-        place = samples.axis - operand.ndim
-        if isinstance(operation, Product) and not isinstance(operation, Contraction) and place > -3:
-            return True
-        places.add((place, len(samples.ids)))
-    return len(places) > 1 and not isinstance(operation, Contraction)
-
-
-def function_name(func: Callable[..., Any]) -> str:
-    name: str = getattr(func, "__name__", "")
-    if name == "__get__":
-        return str(getattr(getattr(func, "__self__", None), "__name__", name))
-    return name.partition(".")[0] or repr(func)
-
-
-def caller() -> str:
-    """The line of the model's code that made a call."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith(("torch", "whyformer.engine")):
-            break
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"

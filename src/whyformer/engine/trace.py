@@ -130,9 +130,9 @@ def with_roots(
     entered: dict[int, Tensor] = {}
     for name, value in wanted.items():
         if value.is_floating_point():
-            entered[id(value)] = recorder.enter(name, value)
+            entered[id(value)] = recorder.roots.enter(name, value)
         else:
-            recorder.give_ids(value, name)
+            recorder.roots.give_ids(value, name)
     swap = lambda value: entered.get(id(value), value)  # noqa: E731
     return [swap(v) for v in args], {key: swap(v) for key, v in kwargs.items()}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.code import code_of
+from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, UnknownNameError, nearest
 from whyformer.evaluation.documents import open_documents
 from whyformer.evaluation.erasure import REMOVALS, Erasure
@@ -23,7 +24,6 @@ from whyformer.evaluation.samples import HUB, Samples, Some, open_images
 from whyformer.evaluation.segmentation import Segmentation
 from whyformer.evaluation.task import Task
 from whyformer.evaluation.texts import CUTS
-from whyformer.explainer import DEFAULT_PRESET, get_preset
 from whyformer.explanation import SINGLE_LABEL
 from whyformer.files import FOLDER, what_is, write_whole
 from whyformer.methods import default_methods, get_method

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError
-from whyformer.explainer import DEFAULT_PRESET, Explainer, get_preset
+from whyformer.explainer import Explainer
 from whyformer.interop.shapes import Logits, as_explainer, at_inputs, by_name, explain
 from whyformer.methods import DEFAULT_METHOD, get_method
 

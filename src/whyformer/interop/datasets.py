@@ -9,9 +9,9 @@ import torch
 
 import whyformer
 from whyformer.code import code_of
+from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, ModelError
 from whyformer.evaluation.runner import fingerprint
-from whyformer.explainer import DEFAULT_PRESET, get_preset
 from whyformer.explanation import Explanation
 from whyformer.methods import DEFAULT_METHOD, get_method
 from whyformer.models.pipeline import Pipeline

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from whyformer.explainer import DEFAULT_PRESET, Explainer
+from whyformer.engine.rules import DEFAULT_PRESET
+from whyformer.explainer import Explainer
 from whyformer.interop.shapes import Logits, as_explainer, at_inputs, explain
 from whyformer.methods import DEFAULT_METHOD
 

@@ -23,7 +23,7 @@ from whyformer.files import FOLDER, what_is
 from whyformer.models.pipeline import Pipeline, Recorded
 
 if TYPE_CHECKING:
-    from whyformer.explainer import Recording
+    from whyformer.recording import Recording
 
 #: larger images are refused: decoding them can take all memory
 MOST_PIXELS = 100_000_000

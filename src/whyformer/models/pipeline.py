@@ -8,8 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import ModelError, first_line
-from whyformer.explainer import DEFAULT_PRESET, Explainer, get_preset
+from whyformer.explainer import Explainer
 from whyformer.methods import DEFAULT_METHOD, default_methods, get_method
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from whyformer.errors import InputError
-from whyformer.explainer import Explainer, Recording
+from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
 from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.recording import Recording
 from whyformer.targets import ResolvedTarget, Resolver
 from whyformer.tokens import Tokens
 from whyformer.words import Piece, pieces_of

@@ -4,6 +4,7 @@ from whyformer.engine.rules.tables import (
     ATTNLRP,
     BUILT_IN,
     CP,
+    DEFAULT_PRESET,
     GRADIENT,
     GRADIENTS,
     LIBRA,
@@ -11,6 +12,7 @@ from whyformer.engine.rules.tables import (
     Conventions,
     Preset,
     Table,
+    get_preset,
     register_preset,
 )
 
@@ -18,6 +20,7 @@ __all__ = [
     "ATTNLRP",
     "BUILT_IN",
     "CP",
+    "DEFAULT_PRESET",
     "GRADIENT",
     "GRADIENTS",
     "LIBRA",
@@ -25,5 +28,6 @@ __all__ = [
     "Conventions",
     "Preset",
     "Table",
+    "get_preset",
     "register_preset",
 ]

@@ -36,7 +36,7 @@ from whyformer.engine.rules.relevance import (
     Terms,
     Wholes,
 )
-from whyformer.errors import InputError
+from whyformer.errors import InputError, UnknownNameError, nearest
 
 if TYPE_CHECKING:
     from whyformer.engine.operations import Operation
@@ -234,6 +234,15 @@ ATTNLRP_RELEVANCE = lrp_preset("attnlrp", Epsilon(), Taylor())
 
 BUILT_IN = (STABLE, PAPER, REFERENCE, EPSILON, GAMMA, ATTNLRP_RELEVANCE)
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in BUILT_IN}
+
+
+DEFAULT_PRESET = STABLE.name
+
+
+def get_preset(name: str) -> Preset:
+    if name not in PRESETS:
+        raise UnknownNameError(f"unknown preset {name!r}; {nearest(name, PRESETS)}")
+    return PRESETS[name]
 
 
 def register_preset(preset: Preset) -> Preset:
