@@ -26,7 +26,7 @@ def main() -> None:
     why = whyformer.load(f"timm/{options.model}", weights=options.weights)
     recording = why.record(options.photo)
     best = recording.logits[0].topk(2).indices.tolist()
-    explanation = recording.explain(best)
+    explanation = recording.explain([best])
     for index in best:
         chance = float(recording.logits.softmax(-1)[0, index])
         print(f"{chance:.2f} {explanation.label(index)}")

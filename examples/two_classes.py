@@ -43,7 +43,7 @@ def main() -> None:
     options = parser.parse_args()
     why = whyformer.load(options.model)
     image = stacked(options.upper, options.lower)
-    print(save(why.compare(image, options.classes, METHODS), options.out))
+    print(save(why.compare(image, [options.classes], METHODS), options.out))
 
 
 if __name__ == "__main__":

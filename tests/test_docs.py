@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import importlib
-import inspect
 import os
 import re
 import shlex
@@ -24,7 +24,7 @@ import torch
 import whyformer
 from pages import INDENTED, PAGES, ROOT, Block, blocks_of, environment_of
 from whyformer.cli import make_parser
-from whyformer.engine import rules
+from whyformer.engine.rules import GRADIENTS, PRESETS, balanced, division, learned, mass, relevance
 
 TESTS = Path(__file__).parent
 #: languages whose blocks are only shown
@@ -194,14 +194,30 @@ def test_formulas_are_drawn(site: Path) -> None:
 def test_every_rule_has_its_equation_in_the_docs() -> None:
     page = (ROOT / "docs" / "explanation" / "mathematics.md").read_text(encoding="utf-8")
     told = {
-        name
-        for name, value in vars(rules).items()
-        if inspect.isfunction(value)
-        and value.__module__ == rules.__name__
-        and re.search(r"Eq\. \d|z\^B|R z? ?/", value.__doc__ or "")
+        f"{module.__name__}.{name}"
+        for module in (balanced, division, learned, mass, relevance)
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and dataclasses.is_dataclass(value)
+        and value.__module__ == module.__name__
     }
-    assert len(told) >= 10
-    assert {name for name in told if f"rules.{name}]" not in page} == set()
+    assert len(told) >= 30
+    assert {name for name in told if f"`][{name}]" not in page} == set()
+
+
+def test_every_module_of_the_engine_is_on_the_map() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    [places] = re.findall(r"```text\n(src/whyformer/.*?)```", page, re.DOTALL)
+    package = Path(whyformer.__file__).parent
+    modules = [path.stem for path in (package / "engine").rglob("*.py")]
+    modules += [path.name for path in package.glob("*.py")]
+    known = set(re.findall(r"[a-z_]+(?:\.py)?", places))
+    assert {name for name in modules if not name.startswith("__")} - known == set()
+
+
+def test_every_table_is_listed() -> None:
+    page = (ROOT / "docs" / "reference" / "rules.md").read_text(encoding="utf-8")
+    assert {name for name in (*GRADIENTS, *PRESETS) if f'["{name}"]' not in page} == set()
 
 
 class TestBlocks:

@@ -7,13 +7,13 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import astuple
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import whyformer
-from whyformer.engine import PRESETS
+from whyformer.engine import PRESETS, Table
 from whyformer.engine.rules import BUILT_IN
 from whyformer.methods import get_method
 from whyformer.methods.own import source_of
@@ -35,8 +35,23 @@ def rules_of(preset: str) -> dict[str, str]:
     """A setting for runs under a preset of one's own, whose rules may change."""
     if any(preset == known.name for known in BUILT_IN):
         return {}
-    tables = (PRESETS[preset].attribution, PRESETS[preset].lrp)
-    return {"rules": digest("".join(of_function(f) for table in tables for f in astuple(table)))}
+    found = PRESETS[preset]
+    tables = "".join(map(of_table, (found.attribution, found.lrp)))
+    return {"rules": digest(f"{tables}{found.conventions}")}
+
+
+def of_table(table: Table) -> str:
+    """A table's rules: their names and parameters, and the code of those of one's own."""
+    rules = [getattr(table, field.name) for field in fields(table) if field.name != "places"]
+    rules += [part for place in table.places for part in place]
+    return "".join(map(of_rule, rules))
+
+
+def of_rule(rule: Any) -> str:
+    if not is_dataclass(rule):
+        return of_function(rule)
+    own = not type(rule).__module__.startswith("whyformer.")
+    return repr(rule) + (of_function(type(rule)) if own else "")
 
 
 def digest(text: str) -> str:
@@ -69,7 +84,9 @@ def built_from(module: ModuleType) -> list[ModuleType]:
 @functools.cache
 def of_engine() -> str:
     package = Path(whyformer.__file__).parent
-    paths = [*sorted((package / "engine").glob("*.py")), package / "tokens.py"]
+    beside = ("tokens", "sites", "layout", "pooling", "targets")
+    paths = sorted((package / "engine").rglob("*.py"))
+    paths += [package / f"{name}.py" for name in beside]
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 

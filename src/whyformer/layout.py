@@ -36,6 +36,10 @@ def site_of(trace: Trace, inputs: Any, roots: list[Root], grid: tuple[int, int] 
         return text_site(trace, inputs, roots)
     if root.leaf.ndim in (4, 5):
         return image_site(trace, root, batch, grid)
+    if root.leaf.ndim == 2 and len(root.leaf) != trace.batch and len(root.leaf) % trace.batch == 0:
+        shape = (trace.batch, len(root.leaf) // trace.batch)  # every sample's patches, as rows
+        content = torch.ones(shape, dtype=torch.bool, device=root.leaf.device)
+        return Site(Tokens("sequence", content, name=root.name), [root.leaf], trace.batch)
     return sequence_site(trace, inputs, root, batch)
 
 

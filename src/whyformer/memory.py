@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine import Start
+from whyformer.methods.reading import Memory
 
 #: bytes of maps that a recording keeps beside its own graph
 MOST_BYTES = 512 * 2**20
@@ -18,9 +19,9 @@ class BoundedMemory:
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self.most = most
-        self._maps: dict[Any, dict[Any, list[Tensor]]] = {}
+        self._maps: dict[Any, Memory] = {}
 
-    def of(self, start: Start) -> dict[Any, list[Tensor]]:
+    def of(self, start: Start) -> Memory:
         """What is remembered of a target; it is filled by whoever asks."""
         key = tuple((id(value), *fingerprint(seed)) for value, seed in start)
         kept = self._maps.pop(key, {})
@@ -33,7 +34,7 @@ class BoundedMemory:
         return sum(
             tensor.numel() * tensor.element_size()
             for maps in self._maps.values()
-            for tensors in maps.values()
+            for _, tensors in maps.values()
             for tensor in tensors
         )
 

@@ -133,7 +133,10 @@ class Recording:
         )
 
     def rows(self, target: Target = None) -> Tensor:
-        """Which tokens' rows a target reads, (batch, tokens), each sample's summing to one."""
+        """How much of each token's own row a target reads, (batch, tokens).
+
+        A sample's sum to one; where attention pools the tokens, no row is read as it is.
+        """
         (start,) = self._resolve(target).starts
         return self._question(PRESETS[DEFAULT_PRESET], start).rows
 

@@ -12,8 +12,6 @@ from whyformer.engine import Trace, carry
 from whyformer.engine.following import sample_axis, sequence_first
 from whyformer.tokens import Tokens, sums_over_patches
 
-#: of pixels
-MOST_CHANNELS = 4
 #: tokens that a model puts beside a sequence's own
 MOST_SPECIAL = 16
 
@@ -159,7 +157,7 @@ class ImageSite(Site):
 
     def from_input(self, values: Tensor) -> tuple[Tensor, Tensor]:
         tokens = self.tokens
-        pixels = values if values.ndim == 3 else values.sum(channel_axis(values))
+        pixels = values if values.ndim == 3 else values.sum(2 if values.ndim == 5 else 1)
         grid = tokens.volume or tokens.grid
         assert grid is not None
         if tokens.kind == "spectrogram":
@@ -169,7 +167,8 @@ class ImageSite(Site):
     def rows(self, slot: Tensor) -> Tensor:
         grid = self.tokens.volume or self.tokens.grid
         assert grid is not None
-        return patch_sums(slot.sum(channel_axis(slot)), self.batch, grid)
+        frames = slot.ndim == 5 and slot.shape[1] == grid[0] and slot.shape[2] != grid[1]
+        return patch_sums(slot.sum(2 if frames else 1), self.batch, grid)
 
 
 def patch_sums(values: Tensor, batch: int, grid: tuple[int, ...]) -> Tensor:
@@ -177,11 +176,6 @@ def patch_sums(values: Tensor, batch: int, grid: tuple[int, ...]) -> Tensor:
     if len(grid) == 2 and tuple(values.shape[-2:]) != grid:
         return sums_over_patches(values.reshape(batch, *values.shape[-2:]), grid)
     return values.reshape(batch, -1)
-
-
-def channel_axis(values: Tensor) -> int:
-    """Of (batch, channels, ...); of a video's own frames, (batch, frames, channels, ...)."""
-    return 2 if values.ndim == 5 and values.shape[2] <= MOST_CHANNELS else 1
 
 
 def by_sample(values: Tensor, source: Tensor, batch: int) -> Tensor:

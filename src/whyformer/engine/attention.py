@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.engine.local import Scale, Softmax
-from whyformer.engine.mixing import Product
+from whyformer.engine.mixing import MASKED, Product
 from whyformer.engine.operations import Operation, Saved, Slots
 from whyformer.engine.rules.balanced import ConstantAttention, Derivative
 from whyformer.engine.rules.mass import ByLayer
@@ -56,9 +56,11 @@ def scaled_dot_product(
         attn_mask = causal(query, key)
     scores = scores_of(rec, query, key, scale)
     if attn_mask is not None and depends:
+        hidden = attn_mask.detach() < MASKED
         with rec:
-            scores = scores + attn_mask
-        mask = None
+            scores = scores + attn_mask.masked_fill(hidden, 0)
+            scores = scores.masked_fill(hidden, float("-inf")) if hidden.any() else scores
+        mask = scores.new_zeros(()).detach() if hidden.any() else None
     else:
         mask = additive(attn_mask, query.dtype)
         for product in rec.scores(scores) if rec.is_activation(scores) else ():
@@ -70,7 +72,8 @@ def scaled_dot_product(
 
     if not rec.is_activation(scores):
         with rec:
-            return normalise(scores) @ value, None
+            fixed = normalise(scores)
+            return fixed @ value, fixed
     weights: Tensor = rec.step(Softmax(normalise, -1), scores)
     mixing = weights
     if dropout_p > 0:
@@ -101,7 +104,6 @@ def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     """A boolean mask (True: attend) as one that is added to the scores."""
     if mask is None:
         return None
-    mask = mask.detach()
     if mask.dtype is torch.bool:
         return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, float("-inf"))
     return mask.to(dtype)
@@ -233,7 +235,8 @@ def multi_head(
             .permute(1, 2, 0, 3)
             for x, w, b in zip((query, key, value), weights, biases, strict=True)
         )
-    mask = merged_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
+    with rec:
+        mask = merged_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
     causal = is_causal and attn_mask is None
     out, attention = scaled_dot_product(rec, q, k, v, mask, dropout_p if training else 0.0, causal)
     with rec:

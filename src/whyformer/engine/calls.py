@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
 from whyformer.engine.following import carried
 from whyformer.engine.mixing import Contraction, Product
 from whyformer.engine.operations import Operation
+from whyformer.errors import ModelError
+
+CHECKPOINT = "torch/utils/checkpoint.py"
+_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
 
 
 def function_name(func: Callable[..., Any]) -> str:
@@ -31,8 +39,43 @@ def caller() -> str:
     return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
 
 
+def frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def refuse_checkpoint() -> None:
+    """Reentrant checkpoints run a part of the forward where autograd does not see it."""
+    if any(frame.f_code.co_filename.endswith(CHECKPOINT) for frame in frames()):
+        raise ModelError(
+            f"torch.utils.checkpoint ({caller()}) hides a part of the model from autograd; give it "
+            "use_reentrant=False, or switch checkpoints off, as gradient_checkpointing_disable() "
+            "does for Hugging Face models"
+        )
+
+
+def altered(device: str) -> bool:
+    """Whether the model has set autocast, or a checkpoint the hooks of saved tensors."""
+    return torch.is_autocast_enabled(device) or bool(_hooks is not None and _hooks(False))
+
+
+@contextmanager
+def plainly(device: str) -> Iterator[None]:
+    """Without autocast, and without a checkpoint's hooks."""
+    keep = saved_tensors_hooks(lambda x: x, lambda x: x)
+    with torch.autocast(device, enabled=False), keep:
+        yield
+
+
 def crossed(operation: Operation, operands: tuple[Tensor, ...]) -> bool:
-    """Whether one sample's value meets another's: their axes of samples are not the same."""
+    """Whether one sample's value meets another's: their axes of samples are not the same.
+
+    Two matrices have no other axis for samples than those that they are multiplied over.
+    """
+    if isinstance(operation, Product) and all(operand.ndim == 2 for operand in operands):
+        return True
     places = set()
     for operand in operands:
         samples = carried(operand)

@@ -11,6 +11,13 @@ from torch import Tensor
 from whyformer.engine.names import RESHAPES
 from whyformer.engine.samples import Samples, folded, gathered, moved
 
+#: these put other values beside or between a tensor's own
+FILLS = frozenset(
+    """
+    pad scatter index_copy index_put index_fill masked_scatter slice_scatter select_scatter
+    diagonal_scatter tril triu
+    """.split()
+)
 #: of two tensors these choose one, element by element
 CHOOSES = frozenset("max min maximum minimum fmax fmin".split())
 
@@ -87,6 +94,9 @@ def follow_move(name: str, func: Any, args: Any, kwargs: Any, result: Any) -> No
     samples = carried(source)
     if samples is None or name == "__setitem__":
         return
+    if name in FILLS:
+        follow_operands((source,), result)
+        return
     if name in CHOOSES and any(isinstance(value, Tensor) for value in args[1:2]):
         follow_operands((source,), result)
         return
@@ -114,8 +124,8 @@ def follow_move(name: str, func: Any, args: Any, kwargs: Any, result: Any) -> No
 
 def follow_parts(name: str, parts: list[Tensor], result: Tensor) -> None:
     """A concatenation has its parts' samples, on an axis that it did not lengthen."""
-    samples = carried(parts[0])
-    assert samples is not None
+    known = [found for found in map(carried, parts) if found is not None]
+    samples = max(known, key=lambda found: len(found.ids.unique()))
     if samples.axis is None:
         mark(result, samples)
         return
@@ -126,7 +136,7 @@ def follow_parts(name: str, parts: list[Tensor], result: Tensor) -> None:
             mark(result, kept)
             return
     if result.ndim == parts[0].ndim:
-        ids = [found.ids for found in map(carried, parts) if found is not None]
+        ids = [found.ids for found in known]
         joined = Samples(samples.axis, torch.cat(ids), samples.batch)
         if len(ids) == len(parts) and joined.fits(result.shape):
             mark(result, joined)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine import attention, norms, products, sums
+from whyformer.engine.following import follow
 from whyformer.engine.handled import HANDLERS, handles
 from whyformer.engine.local import Autograd, Pointwise, Scale, Softmax
 from whyformer.engine.names import POINTWISE
@@ -28,10 +29,13 @@ def pointwise(rec: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
     name = func.__name__
     activations = sum(rec.is_activation(value) for value in (*args, *kwargs.values()))
     inplace = kwargs.pop("inplace", False)
-    if activations > 1:
+    if activations > 1 or (name == "prelu" and not rec.is_activation(args[0])):
         return rec.generic(name, func, args, kwargs)
+    target: Any = args[0] if args else None
+    if inplace and target._is_view() and not hasattr(target.grad_fn, "operation"):
+        args = (follow(target, target.clone()), *args[1:])
     result = rec.local(Pointwise, name, func, args, kwargs)
-    return rec.assign(args[0], result) if inplace else result
+    return rec.assign(target, result) if inplace else result
 
 
 for _name in POINTWISE:

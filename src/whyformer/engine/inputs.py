@@ -13,7 +13,10 @@ from whyformer.errors import InputError
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 
 #: of several inputs, the one that says how many samples there are
-MAIN_INPUTS = ("pixel_values", "input_ids", "inputs_embeds", "input_features", "input_values")
+MAIN_INPUTS = (
+    "pixel_values", "pixel_values_videos", "input_features", "input_values", "input_ids",
+    "inputs_embeds",
+)  # fmt: skip
 #: parts of names of inputs that say something about others and are no content themselves
 BESIDE = (
     "mask",
@@ -85,9 +88,9 @@ def main_input(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
     tensors = named(args, kwargs)
     if not tensors:
         raise InputError("the inputs hold no tensor")
-    return next(
-        (tensors[name] for name in MAIN_INPUTS if name in tensors), next(iter(tensors.values()))
-    )
+    known = [name for name in MAIN_INPUTS if name in tensors]
+    whole = [name for name in known if name[:5] != "pixel" or tensors[name].ndim >= 4]
+    return tensors[whole[0]] if whole else next(iter(tensors.values()))
 
 
 def check_inputs(tensors: Mapping[str, Tensor]) -> None:

@@ -102,8 +102,8 @@ class Softmax(Operation):
 class Normalisation(Autograd):
     """layer_norm, rms_norm, group_norm, instance_norm, batch_norm on statistics of the batch.
 
-    ``affine`` is the weight and the bias, shaped to multiply the value; ``axes`` are what the
-    statistics are of; ``centred``: whether the mean is subtracted.
+    ``statistics`` gives the mean that is subtracted, or None, and one over the deviation.
+    ``weight`` and ``bias`` are shaped to multiply the value.
     """
 
     kind = "normalisation"

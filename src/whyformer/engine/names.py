@@ -43,12 +43,14 @@ POINTWISE = frozenset(
     gelu relu relu6 leaky_relu elu selu celu silu mish hardswish hardsigmoid hardtanh softplus
     softsign tanh sigmoid logsigmoid exp log log1p expm1 sqrt rsqrt pow __pow__ square abs erf sin
     cos reciprocal clamp clamp_min clamp_max prelu nan_to_num exp2 sinc softshrink hardshrink
-    threshold rrelu __abs__ float_power absolute
+    threshold _threshold log_sigmoid rrelu __abs__ float_power absolute __rpow__
     """.split()
 )
 
 #: numbers that tell a value's size or spread; a norm that is spelled out divides by one
-STATISTICS = frozenset("norm linalg_norm linalg_vector_norm vector_norm var std".split())
+STATISTICS = frozenset(
+    "norm linalg_norm linalg_vector_norm vector_norm var std var_mean std_mean".split()
+)
 
 #: fixed linear maps, for which the generic rule is Eq. 6
 FIXED = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,9 @@ def group_norm(
     rec: Recorder, func: Any, input: Tensor, num_groups: int,
     weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, *rest: Any,
 ) -> Any:  # fmt: skip
+    if any(rec.is_activation(value) for value in (weight, bias)):
+        return rec.generic("group_norm", func, (input, num_groups, weight, bias, eps), {})
+
     def statistics(x: Tensor) -> tuple[Tensor | None, Tensor]:
         grouped = x.unflatten(1, (num_groups, -1))
         mean, scale = deviation(tuple(range(2, grouped.ndim)), eps)(grouped)
@@ -94,6 +98,12 @@ def instance_norm(
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
     momentum: float = 0.1, eps: float = 1e-5, *rest: Any,
 ) -> Any:  # fmt: skip
+    if not inspect.isfunction(func):  # torch.instance_norm: weight and bias come first
+        running_mean, running_var, weight, bias = weight, bias, running_mean, running_var
+    func = torch.nn.functional.instance_norm
+    if any(rec.is_activation(value) for value in (weight, bias)):
+        given = (input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+        return rec.generic("instance_norm", func, given, {})
     if not use_input_stats:
         assert running_mean is not None
         assert running_var is not None
@@ -111,6 +121,11 @@ def batch_norm(
     running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5, *rest: Any,
 ) -> Any:  # fmt: skip
+    if not inspect.isfunction(func):  # torch.batch_norm: weight and bias come first
+        running_mean, running_var, weight, bias = weight, bias, running_mean, running_var
+    if any(rec.is_activation(value) for value in (weight, bias)):
+        given = (input, running_mean, running_var, weight, bias, training, momentum, eps)
+        return rec.generic("batch_norm", torch.nn.functional.batch_norm, given, {})
     if not training:
         assert running_mean is not None
         assert running_var is not None

@@ -22,16 +22,18 @@ def linear(
     rec: Recorder, func: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None
 ) -> Any:
     if rec.is_activation(weight) or rec.is_activation(bias):
-        product = matmul(rec, torch.matmul, input, weight.mT)
+        product = matmul(rec, torch.matmul, input, weight if weight.ndim == 1 else weight.mT)
         return product if bias is None else add(rec, torch.add, product, bias)
     operation = Linear(lambda x: func(x, weight, bias), weight, bias, rec.from_pixels(input))
     return rec.step(operation, input)
 
 
-@handles("matmul", "__matmul__", "bmm", "mm", "mv", "dot", "inner_product")
+@handles("matmul", "__matmul__", "bmm", "mm", "mv", "dot")
 def matmul(rec: Recorder, func: Any, input: Tensor, other: Tensor) -> Any:
     left, right = rec.is_activation(input), rec.is_activation(other)
     if left and right:
+        if input.ndim == 1 and other.ndim == 1:
+            return matmul(rec, func, input.unsqueeze(0), other.unsqueeze(-1)).reshape(())
         if input.ndim == 1:
             return matmul(rec, func, input.unsqueeze(0), other).squeeze(-2)
         if other.ndim == 1:
@@ -167,7 +169,7 @@ def convolution(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    if rec.is_activation(weight) or not rec.is_activation(input):
+    if rec.is_activation(weight) or rec.is_activation(bias) or not rec.is_activation(input):
         return rec.generic("convolution", func, (input, weight, bias, *args), kwargs)
     operation = Learned(
         lambda x: func(x, weight, bias, *args, **kwargs),

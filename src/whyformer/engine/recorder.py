@@ -10,7 +10,14 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from whyformer.engine.calls import caller, crossed, function_name
+from whyformer.engine.calls import (
+    altered,
+    caller,
+    crossed,
+    function_name,
+    plainly,
+    refuse_checkpoint,
+)
 from whyformer.engine.following import (
     carried,
     follow,
@@ -62,7 +69,7 @@ class Recorder(TorchFunctionMode):
         self.batch = batch
         self.maps = maps
         self.seen = ForwardRecord()
-        self.roots = Roots(self.seen, replaced or {})
+        self.roots = Roots(self.seen, batch, replaced or {})
 
     # -- every call
 
@@ -70,20 +77,20 @@ class Recorder(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        name = function_name(func)
         tensors = list(tensors_in((*args, *kwargs.values())))
         if not tensors:
             return func(*args, **kwargs)
+        name, device = function_name(func), tensors[0].device.type
+        if altered(device):
+            with plainly(device):
+                return self._call(name, func, args, kwargs, tensors)
+        return self._call(name, func, args, kwargs, tensors)
+
+    def _call(self, name: str, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         if not any(self.is_activation(t) for t in tensors):
             return self.roots.constant(name, func, args, kwargs, tensors)
-        if name in INERT:
+        if name in INERT or (name in LIKE and not self.is_activation(args[0])):
             return func(*args, **kwargs)
-        if name in LIKE and not self.is_activation(args[0]):
-            return func(*args, **kwargs)
-        device = tensors[0].device.type
-        if torch.is_autocast_enabled(device):
-            with torch.autocast(device, enabled=False):
-                return self.dispatch(name, func, args, kwargs)
         return self.dispatch(name, func, args, kwargs)
 
     def dispatch(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -94,12 +101,13 @@ class Recorder(TorchFunctionMode):
         if mixed(tensors):
             args, kwargs = widen(name, args, kwargs, tensors, self.is_activation)
         if not torch.is_grad_enabled():
+            refuse_checkpoint()
             return self._cut(f"{name} under torch.no_grad()", func(*args, **kwargs))
         self.seen.cuts += [t._cut for t in tensors if hasattr(t, "_cut") and not t.requires_grad]
         if name in IN_PLACE or (name.endswith("_") and not name.endswith("__")):
             return self._in_place(name, func, args, kwargs)
         if name in HANDLERS:
-            args, kwargs = positional(name, args, kwargs)
+            args, kwargs = positional(func, name, args, kwargs)
             return HANDLERS[name](self, func, *args, **kwargs)
         if name in MOVES:
             return self._cut(name, self._move(name, func, args, kwargs))
@@ -123,8 +131,8 @@ class Recorder(TorchFunctionMode):
         for out in (result,) if isinstance(result, Tensor) else result:
             if isinstance(out, Tensor) and out.is_floating_point():
                 follow_operands(operands, out)
-        if len(operands) > 1 and self.batch > 1 and crossed(operation, operands):
-            self.seen.crossed = operation.crosses = True
+        if len(operands) > 1 and crossed(operation, operands):
+            operation.crosses = True
         return result
 
     def local(
@@ -262,6 +270,9 @@ class Recorder(TorchFunctionMode):
 
     def _in_place(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         """x.op_(y) as x = x.op(y), so that what the backward needs of x is not overwritten."""
+        if not args:
+            key = next(key for key in ("input", "self", "x", "a") if key in kwargs)
+            args, kwargs = (kwargs[key],), {k: v for k, v in kwargs.items() if k != key}
         target: Tensor = args[0]
         if name == "__setitem__" and self.is_activation(target) and not target._is_view():
             copy = follow(target, target.clone())
@@ -272,9 +283,12 @@ class Recorder(TorchFunctionMode):
         if name in TURNS:
             turned = self._move(name[:-1], getattr(Tensor, name[:-1]), args, kwargs)
             return follow(turned, func(*args, **kwargs))
-        plain = base and (getattr(Tensor, base, None) or getattr(torch, base, None))
+        holders = (Tensor, torch, torch.nn.functional)
+        plain = base and next((getattr(h, base) for h in holders if hasattr(h, base)), None)
         if not base or not plain or name in NATIVE:
             return self._cut(name, func(*args, **kwargs))
+        if target._is_view() and not hasattr(target.grad_fn, "operation"):
+            args = (follow(target, target.clone()), *args[1:])  # assign writes into the view
         result = self.dispatch(base, plain, args, kwargs)
         return self.assign(target, result)
 

@@ -25,8 +25,9 @@ class Roots:
     ``replaced`` are values for some of the roots, by their number.
     """
 
-    def __init__(self, seen: ForwardRecord, replaced: Mapping[int, Tensor]) -> None:
+    def __init__(self, seen: ForwardRecord, batch: int, replaced: Mapping[int, Tensor]) -> None:
         self._seen = seen
+        self._batch = batch
         self._replaced = replaced
         self._ids: dict[int, tuple[Tensor, str]] = {}
         self._leaves: dict[int, Tensor] = {}
@@ -44,7 +45,7 @@ class Roots:
         leaf = wide.requires_grad_()
         self._leaves[id(leaf)] = leaf
         copy = leaf.clone()
-        samples = (None if ids is None else carried(ids)) or Samples.first(len(leaf))
+        samples = (None if ids is None else carried(ids)) or Samples.first(len(leaf), self._batch)
         mark(copy, samples)
         mark(leaf, samples)
         self._seen.roots.append(Root(name, leaf, leaf if ids is None else copy, ids, lookup))
@@ -52,7 +53,7 @@ class Roots:
 
     def give_ids(self, ids: Tensor, name: str) -> None:
         """Follow an input's token ids to where they are looked up."""
-        self._ids[id(ids)] = (mark(ids, Samples.first(len(ids))), name)
+        self._ids[id(ids)] = (mark(ids, Samples.first(len(ids), self._batch)), name)
 
     def constant(self, name: str, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         """A call without activations: parameters are constants, token ids are followed."""

@@ -24,8 +24,11 @@ class Samples:
     batch: int
 
     @classmethod
-    def first(cls, batch: int) -> Samples:
-        return cls(0, torch.arange(batch), batch)
+    def first(cls, length: int, batch: int) -> Samples:
+        """Of an input: one index a sample, several each, or samples of its own."""
+        if length % batch:
+            return cls(0, torch.arange(length), length)
+        return cls(0, torch.arange(batch).repeat_interleave(length // batch), batch)
 
     @property
     def plain(self) -> bool:
@@ -98,7 +101,8 @@ def folded(samples: Samples, shape: torch.Size, into: torch.Size) -> Samples | N
         return samples
     if any(size != 1 for size in shape[: samples.axis]):
         return None
-    axis = next((i for i, size in enumerate(into) if size != 1), 0)
+    alone = samples.batch == 1 and into[:1] == (1,)
+    axis = 0 if alone else next((i for i, size in enumerate(into) if size != 1), 0)
     inner = torch.Size(shape[samples.axis + 1 :]).numel()
     block = torch.Size(into[axis + 1 :]).numel()
     if inner == 0 or block == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,14 +32,34 @@ def overloads(name: str) -> tuple[tuple[tuple[str, Any], ...], ...]:
     return tuple(found)
 
 
-def positional(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Keywords put in the places that the schema gives them; those without a place stay."""
-    if not kwargs:
-        return tuple(args), {}
-    named = {ALIASES.get(key, key): key for key in kwargs}
+@functools.cache
+def keywords(name: str) -> frozenset[str]:
+    """Arguments that some overload takes by name alone: alpha has a place in others."""
+    packet = getattr(torch.ops.aten, name, None)
+    schemas = [getattr(packet, o)._schema for o in packet.overloads()] if packet else []
+    return frozenset(a.name for s in schemas for a in s.arguments if a.kwarg_only)
+
+
+def positional(
+    func: Callable[..., Any], name: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Any, Any]:
+    """Keywords put in the places that the schema gives them; those without a place stay.
+
+    A function that is written in Python has no schema: handlers have its own names.
+    """
+    if not kwargs or inspect.isfunction(func):
+        return tuple(args), dict(kwargs)
+    known_names = {argument for arguments in overloads(name) for argument, _ in arguments}
+    named = {
+        key if key in known_names else ALIASES.get(key, key): key
+        for key in kwargs
+        if key not in keywords(name)
+    }
     best: Sequence[tuple[str, Any]] = ()
     most = 0
     for arguments in overloads(name):
+        if method_of(func):  # its tensor stands first: input.where(condition, other)
+            arguments = tuple(sorted(arguments, key=lambda pair: pair[0] != "self"))
         known = sum(argument in named for argument, _ in arguments[len(args) :])
         if known > most:
             best, most = arguments, known

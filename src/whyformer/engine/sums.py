@@ -37,9 +37,10 @@ def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -
     shape = torch.broadcast_shapes(activation.shape, constant.shape)
     if shape != activation.shape:
         activation = rec.moved(activation, activation.expand(shape))
-    if is_bias(constant):
+    samples = rec.samples(activation)
+    if is_bias(constant, samples.axis, activation.ndim):
         return rec.step(Bias(constant), activation)
-    result = rec.step(Sum(rec.samples(activation), constant), activation)
+    result = rec.step(Sum(samples, constant), activation)
     return embedding_sum(rec, result)
 
 
@@ -123,9 +124,14 @@ def is_mask(constant: Tensor) -> bool:
     return bool(((constant == 0) | (constant < MASKED)).all())
 
 
-def is_bias(constant: Tensor) -> bool:
-    """A vector added to every row, or a number: neither takes a share of the relevance."""
-    return all(size == 1 for size in constant.shape[:-1])
+def is_bias(constant: Tensor, samples: int | None, ndim: int) -> bool:
+    """A vector added to every row, or a number: neither takes a share of the relevance.
+
+    That it was expanded over the samples makes no difference.
+    """
+    beside = None if samples is None else samples - ndim + constant.ndim
+    axes = range(constant.ndim - 1)
+    return all(constant.shape[axis] == 1 or axis == beside for axis in axes)
 
 
 def embedding_sum(rec: Recorder, result: Tensor) -> Tensor:
@@ -162,7 +168,8 @@ def only_sums(tensor: Tensor, leaf: Tensor) -> bool:
 
 def is_statistic(value: Tensor, source: Tensor) -> bool:
     """Whether a value tells one number about each row of another: its mean, its deviation."""
-    if value.ndim != source.ndim or value.shape == source.shape:
+    expanded = 0 in value.stride() and value.numel() > 1
+    if value.ndim != source.ndim or (value.shape == source.shape and not expanded):
         return False
     reduced = all(a in (1, b) for a, b in zip(value.shape, source.shape, strict=True))
     return reduced and derived(value, source) == "statistic"

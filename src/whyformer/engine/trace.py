@@ -53,6 +53,7 @@ class Trace:
             operation = getattr(node, "operation", None)
             operations.add(operation) if operation else natives.add(kind(node))
         self.operations = operations
+        seen.crossed = any(operation.crosses for operation in operations)
         self.foreign = sorted(natives - MOVING_NODES)
         self.unrecognised = [shape for op, shape in seen.softmaxes if op in operations]
 

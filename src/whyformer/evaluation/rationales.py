@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from whyformer.engine.rules import get_preset
 from whyformer.errors import InputError
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.documents import Document
 from whyformer.evaluation.metrics import average_precision, token_score, top
 from whyformer.evaluation.task import Measure, Record, Task
 from whyformer.evaluation.texts import WordAnswers, read_passage
+from whyformer.methods import DEFAULT_METHOD
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
 
@@ -62,9 +64,9 @@ class Rationales(Task):
             )
 
     def _options(self, method: str) -> dict[str, Any]:
-        """The authors' own benchmark looks at the last block alone."""
-        reference = self.preset == "reference" and method == "transformer_attribution"
-        return {"blocks": -1} if reference else {}
+        """A preset may look at the last block alone, as the authors' benchmark does."""
+        alone = get_preset(self.preset).conventions.last_block_for_rationales
+        return {"blocks": -1} if alone and method == DEFAULT_METHOD else {}
 
     def measures(self) -> list[Measure]:
         title = "token-F1 of the top words against people's evidence"

@@ -245,19 +245,21 @@ class Reading:
 
         if self._memory is None:
             return make()
-        whole, part = (table, key, False), (table, key, True)
+        whole, part = (id(table), key, False), (id(table), key, True)
         if last_only and whole in self._memory:
-            return self._memory[whole][self._last : self._last + 1]
-        if (part if last_only else whole) not in self._memory:
-            self._memory[part if last_only else whole] = make()
-        return list(self._memory[part if last_only else whole])
+            return self._memory[whole][1][self._last : self._last + 1]
+        wanted = part if last_only else whole
+        if wanted not in self._memory:
+            self._memory[wanted] = (table, make())
+        return list(self._memory[wanted][1])
 
     def _shaped(self, weights: Tensor) -> Tensor:
         """A map as (samples or windows, heads, queries, keys), whatever the model's own layout."""
         if weights.ndim == 4:
             return weights
         lead = weights.shape[:-2].numel()
-        if weights.ndim <= 3 and lead % self.trace.batch == 0:
+        whole = weights.shape[-2] in (self.tokens.content.shape[1], 1)
+        if weights.ndim <= 3 and lead % self.trace.batch == 0 and whole:
             heads = lead // self.trace.batch
             return weights.reshape(self.trace.batch, heads, *weights.shape[-2:])
         return weights.reshape(lead, 1, *weights.shape[-2:])

@@ -33,8 +33,8 @@ def load(
     timm's own download). Or it is a transformers pipeline for image or text classification, whose
     model, preprocessing and device are used as they are. Weights are read from safetensors;
     ``allow_pickle`` also takes pickled ones, without running code from them. Code from a model's
-    repository is never run. ``options`` go to ``Explainer``: ``labels``, ``pooling``, ``grid``,
-    ``cache_weights``.
+    repository is never run. ``options`` go to ``Explainer``: ``output``, ``labels``,
+    ``pooling``, ``grid``.
     """
     if not isinstance(name, str | Path):
         from whyformer.models.from_transformers import load_pipeline

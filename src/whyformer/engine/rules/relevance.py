@@ -59,15 +59,17 @@ class NormalisedShares:
     |sum R^u| / (|sum R^u| + |sum R^v|) * sum R / sum R^u = sign(sum R^u) sum R / (...)
 
     A sum of one value with itself (rotary positions: x cos + rotate(x) sin) is no meeting of two
-    streams, and goes without the normalisation.
+    streams: it goes without the normalisation, and by a division of its own, as a shift of all
+    positions must change nothing.
     """
 
     divide: Division = GUARDED
+    divide_own: Division = GUARDED
 
     def __call__(self, op: Sum, relevance: Tensor) -> tuple[Tensor, Tensor]:
-        ru, rv = Shares(self.divide)(op, relevance)
         if op.one_source:
-            return ru, rv
+            return Shares(self.divide_own)(op, relevance)
+        ru, rv = Shares(self.divide)(op, relevance)
         total, su, sv = (op.samples.total(r) for r in (relevance, ru, rv))
         factor = ratio(total, su.abs() + sv.abs())
         return ru.mul_(factor * su.sign()), rv.mul_(factor * sv.sign())

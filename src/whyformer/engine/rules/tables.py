@@ -125,16 +125,18 @@ def relevance(
 class Conventions:
     """What a preset means for methods beside its tables.
 
-    ``skip_first_block``: images leave out the block next to the input. ``normalise_rows``: the
-    kinds of input whose rows are divided by their sums, in the paper's method and in rollout.
-    ``scaled_gradcam``: GradCAM's weights for text are of the whole map, its map scaled to [0, 1].
+    ``skip_first_block``: images leave out the block next to the input. ``normalise_attribution``:
+    the kinds of input whose rows are divided by their sums in the paper's method;
+    ``normalise_rollout``: whether they are in rollout. ``scaled_gradcam``: GradCAM's weights for
+    text are of the whole map, its map scaled to [0, 1]. ``last_block_for_rationales``: rationales
+    are read off the last block alone.
     """
 
     skip_first_block: bool = False
     normalise_attribution: tuple[str, ...] = ()
     normalise_rollout: bool = False
     scaled_gradcam: bool = False
-    class_token_at_minimum: bool = False
+    last_block_for_rationales: bool = False
 
 
 PLAIN = Conventions()
@@ -154,7 +156,7 @@ STABLE = Preset(
     "stable",
     attribution=relevance(
         learned=PositivePairsFast(),
-        sum=NormalisedShares(Stabilised()),
+        sum=NormalisedShares(Stabilised(), Stabilised(1e-6)),
         reduction=NormalisedTerms(Stabilised()),
         product=MatrixProduct(Stabilised()),
         generic=ByDerivative(Stabilised()),
@@ -209,7 +211,7 @@ REFERENCE = Preset(
         normalise_attribution=("text", "sequence"),
         normalise_rollout=True,
         scaled_gradcam=True,
-        class_token_at_minimum=True,
+        last_block_for_rationales=True,
     ),
 )
 
