@@ -310,9 +310,11 @@ def refuse_deaf(trace: Trace, start: Start) -> None:
     """A target that depends on no token has no explanation."""
     if not trace.seen.blocks:
         return
-    exits = [block.exit for block in trace.seen.blocks[-2:]]
-    found = [slot for slot in trace.backward(GRADIENT, start, exits) if slot is not None]
-    if found and not any(bool(slot.any()) for slot in found):
+    for block in reversed(trace.seen.blocks):
+        (slot,) = trace.backward(GRADIENT, start, [block.exit])
+        if slot is not None:
+            break
+    if slot is not None and not bool(slot.any()):
         raise ModelError(
             "the target's logit depends on no token of sample 0: the classifier's weights are "
             "zero, as in a model whose head is not trained yet; load its weights, or give the head "

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from whyformer.engine.graph import origin
 from whyformer.engine.local import Scale, Softmax
 from whyformer.engine.mixing import MASKED, Product
 from whyformer.engine.operations import Operation, Saved, Slots
@@ -74,7 +75,11 @@ def scaled_dot_product(
         with rec:
             fixed = normalise(scores)
             return fixed @ value, fixed
-    weights: Tensor = rec.step(Softmax(normalise, -1), scores)
+    again = None
+    if isinstance(made := origin(scores), Product) and not depends:
+        shape = scores.shape
+        again = lambda: made.output.view(shape)  # noqa: E731
+    weights: Tensor = rec.step(Softmax(normalise, -1, again), scores)
     mixing = weights
     if dropout_p > 0:
         mixing = rec.step(Scale("dropout", lambda a: F.dropout(a, dropout_p)), weights)
@@ -89,7 +94,7 @@ def scaled_dot_product(
 
 def scores_of(rec: Recorder, query: Tensor, key: Tensor, scale: float) -> Tensor:
     if rec.is_activation(query) and rec.is_activation(key):
-        scores: Tensor = rec.step(Product(scale), query, key.mT)
+        scores: Tensor = rec.step(Product(scale, kept=False), query, key.mT)
         return scores
     with rec:
         return (query @ key.mT) * scale

@@ -70,21 +70,30 @@ class Softmax(Operation):
     kind = "softmax"
     name = "softmax"
 
-    def __init__(self, call: Callable[[Tensor], Tensor], axis: int) -> None:
+    def __init__(
+        self,
+        call: Callable[[Tensor], Tensor],
+        axis: int,
+        scores: Callable[[], Tensor] | None = None,
+    ) -> None:
+        """``scores`` makes the operand again, where it is not to be kept."""
         self.call = call
         self.axis = axis
+        self._scores = scores
         #: whether the result weighs values: attention
         self.attends = False
 
     def run(self, *operands: Tensor) -> Tensor:
         (x,) = operands
         y = self.call(x)
-        self._x, self._y = Saved(x), Saved(y)
+        self._y = Saved(y)
+        if self._scores is None:
+            self._x = Saved(x)
         return y
 
     @property
     def x(self) -> Tensor:
-        return self._x.get()
+        return self._x.get() if self._scores is None else self._scores()
 
     @property
     def y(self) -> Tensor:

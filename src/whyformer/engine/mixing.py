@@ -128,8 +128,10 @@ class Product(Binary):
     kind = "product"
     name = "product"
 
-    def __init__(self, scale: float = 1.0) -> None:
+    def __init__(self, scale: float = 1.0, kept: bool = True) -> None:
+        """``kept`` false: the result is made again when a rule asks for it."""
         self.scale = scale
+        self._kept = kept
         #: which operand holds attention weights
         self.weights: int | None = None
 
@@ -150,10 +152,14 @@ class Product(Binary):
         stacked = out.view(-1, *out.shape[-2:])
         torch.bmm(u if self.scale == 1.0 else u * self.scale, v, out=stacked)
         self.keep(u, v, stacked)
+        if not self._kept:
+            del self._out
         return out
 
     @property
     def output(self) -> Tensor:
+        if not self._kept:
+            return torch.bmm(self.u * self.scale, self.v)
         return self._out.get(remake=lambda: torch.bmm(self.u * self.scale, self.v))
 
     def left(self, s: Tensor) -> Tensor:
