@@ -32,6 +32,18 @@ class Pass:
         self.keep = False
         #: where constants leave what they gave, (operation, slot): for tests of completeness
         self.constants: list[Tensor] | None = None
+        self._buffer: Tensor | None = None
+
+    def absolute(self, weight: Tensor) -> Tensor:
+        """|W|, in memory that the next weight's will be written to.
+
+        Fresh memory of that size is given back and asked for again each time, page by page.
+        """
+        size, buffer = weight.numel(), self._buffer
+        kind = (weight.dtype, weight.device)
+        if buffer is None or buffer.numel() < size or (buffer.dtype, buffer.device) != kind:
+            buffer = self._buffer = torch.empty(size, dtype=weight.dtype, device=weight.device)
+        return torch.abs(weight, out=buffer[:size].view(weight.shape))
 
 
 class Saved:

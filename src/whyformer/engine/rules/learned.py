@@ -43,14 +43,15 @@ class PositivePairsFast:
     """
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
-        magnitude, weight = op.x.abs(), op.weight.abs()
+        magnitude, weight = op.x.abs(), op.current.absolute(op.weight)
 
         def denominator() -> Tensor:
             epsilon = torch.finfo(relevance.dtype).eps
             share = 1 + max(CANCELLATION, 4 * epsilon)
             return op.accumulate(op.unbiased(8 * epsilon), magnitude, weight, share)
 
-        s = relevance / op.kept("fast", denominator)
+        z = op.kept("fast", denominator)
+        s = relevance / z if op.current.keep else torch.div(relevance, z, out=z)
         signed = op.transpose(s, op.weight).mul_(op.x)
         return (signed.addcmul_(op.transpose(s, weight), magnitude),)
 

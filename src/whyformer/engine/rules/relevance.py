@@ -49,7 +49,7 @@ class Shares:
 
     def __call__(self, op: Sum, relevance: Tensor) -> tuple[Tensor, Tensor]:
         s = self.divide(op, relevance, op.output)
-        return s * op.u, s * op.v
+        return s * op.u, s.mul_(op.v)
 
 
 @dataclass(frozen=True)
