@@ -9,6 +9,7 @@ from torch import Tensor
 
 from whyformer.engine.operations import Operation, Saved, Slots, adjoint
 from whyformer.engine.rules.tables import Rule
+from whyformer.errors import ModelError
 
 
 class Learned(Operation):
@@ -34,11 +35,18 @@ class Learned(Operation):
     def run(self, *operands: Tensor) -> Tensor:
         (x,) = operands
         y = self.call(x)
-        self._x, self._y = Saved(x), Saved(y)
+        self.shape = x.shape
+        if not self.lean:
+            self._x, self._y = Saved(x), Saved(y)
         return y
 
     @property
     def x(self) -> Tensor:
+        if self.lean:
+            raise ModelError(
+                "this recording keeps no values, which rules of relevance need: record the input "
+                "for a method that reads attention maps"
+            )
         return self._x.get()
 
     @property
@@ -51,7 +59,7 @@ class Learned(Operation):
 
     def transpose(self, s: Tensor, weight: Tensor) -> Tensor:
         """The map's adjoint."""
-        return adjoint(lambda x: self.apply(x, weight), self.x, s)
+        return adjoint(lambda x: self.apply(x, weight), s.new_zeros(self.shape), s)
 
     def unbiased(self, share: float) -> Tensor:
         """x w, with a share of the bias added: what subtracting the bias may have lost."""
@@ -63,7 +71,7 @@ class Learned(Operation):
     def evenly(self, slot: Tensor) -> Tensor:
         """Each output's slot in equal parts to all inputs that it reads."""
         reads = (self.weight != 0).to(self.weight.dtype)
-        count = self.apply(torch.ones_like(self.x), reads).clamp_(min=1)
+        count = self.apply(slot.new_ones(self.shape), reads).clamp_(min=1)
         return self.transpose(slot / count, reads)
 
     def gradient(self, *slots: Tensor | None) -> Slots:
@@ -106,7 +114,7 @@ class Linear(Learned):
         return total
 
     def evenly(self, slot: Tensor) -> Tensor:
-        return (slot.sum(-1, keepdim=True) / self.x.shape[-1]).expand_as(self.x)
+        return (slot.sum(-1, keepdim=True) / self.shape[-1]).expand(self.shape)
 
     def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
         (slot,) = slots
@@ -115,7 +123,7 @@ class Linear(Learned):
         if rows is None:
             return rule(self, slot)
         (values,) = rule(LinearRows(self, rows), flat(slot)[rows])
-        full = torch.zeros_like(self.x, memory_format=torch.contiguous_format)
+        full = slot.new_zeros(self.shape)
         flat(full)[rows] = values
         return (full,)
 
@@ -126,7 +134,10 @@ class LinearRows(Linear):
     def __init__(self, whole: Linear, rows: Tensor) -> None:
         super().__init__(whole.call, whole.weight, whole.bias)
         self.current = whole.current
-        self._x, self._y = Saved(flat(whole.x)[rows]), Saved(flat(whole.y)[rows])
+        self.lean = whole.lean
+        self.shape = torch.Size((len(rows), whole.shape[-1]))
+        if not self.lean:
+            self._x, self._y = Saved(flat(whole.x)[rows]), Saved(flat(whole.y)[rows])
 
     def kept(self, key: str, make: Callable[[], Tensor]) -> Tensor:
         return make()

@@ -13,7 +13,13 @@ from whyformer.engine.samples import Samples
 
 
 class Autograd(Operation):
-    """A call with a small graph, which gives its gradient."""
+    """A call with a small graph, which gives its gradient.
+
+    A lean one keeps its operands alone, and makes the graph when it is asked for.
+    """
+
+    #: of a lean one's operands, against being overwritten
+    _guards: Sequence[Saved] = ()
 
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
         self.name = name
@@ -21,12 +27,25 @@ class Autograd(Operation):
 
     def run(self, *operands: Tensor) -> Any:
         self.operands = [t.detach().requires_grad_() for t in operands]
+        if self.lean:
+            self._guards = [Saved(t) for t in operands]
+            with torch.no_grad():
+                result = self.call(*self.operands)
+        else:
+            self.outputs = self.graph()
+            result = self.outputs[0] if self.single else self.outputs
+        if isinstance(result, Tensor):
+            return result.detach()
+        return tuple(t.detach() if isinstance(t, Tensor) else t for t in result)
+
+    def graph(self) -> Sequence[Tensor]:
+        """The outputs, connected with the operands."""
+        for guard in self._guards:
+            guard.get()
         with torch.enable_grad():
             result = self.call(*self.operands)
         self.single = isinstance(result, Tensor)
-        self.outputs: Sequence[Tensor] = (result,) if self.single else tuple(result)
-        detached = tuple(t.detach() if isinstance(t, Tensor) else t for t in self.outputs)
-        return detached[0] if self.single else detached
+        return (result,) if self.single else tuple(result)
 
     @property
     def x(self) -> Tensor:
@@ -34,13 +53,12 @@ class Autograd(Operation):
 
     @property
     def y(self) -> Tensor:
-        return self.outputs[0].detach()
+        return self.call(self.x) if self.lean else self.outputs[0].detach()
 
     def gradient(self, *slots: Tensor | None) -> Slots:
+        outputs = self.graph() if self.lean else self.outputs
         pairs = [
-            (y, s)
-            for y, s in zip(self.outputs, slots, strict=True)
-            if s is not None and y.requires_grad
+            (y, s) for y, s in zip(outputs, slots, strict=True) if s is not None and y.requires_grad
         ]
         if not pairs:
             return (None,) * self.count

@@ -35,6 +35,8 @@ class Binary(Operation):
 
     def attend(self, mask: Tensor, shape: Sequence[int]) -> None:
         """Note an additive or boolean mask (True: attend) on the scores that this makes."""
+        if self.lean:
+            return
         attended = mask if mask.dtype is torch.bool else mask > MASKED
         whole = torch.Size(shape)
         if bool(attended.all()) or whole.numel() != self.output_shape.numel():
@@ -80,7 +82,8 @@ class Sum(Binary):
     def run(self, *operands: Tensor) -> Tensor:
         u, v = operands if self.constant is None else (operands[0], self.constant.detach())
         out = u + v
-        self.keep(u, v, out)
+        if not self.lean:
+            self.keep(u, v, out)
         return out
 
     @property
@@ -95,7 +98,7 @@ class Sum(Binary):
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
         (slot,) = slots
-        return [] if self.constant is None or slot is None else [(slot * self.v).sum()]
+        return [] if self.constant is None or slot is None else [(slot * self.constant).sum()]
 
 
 class Bias(Operation):

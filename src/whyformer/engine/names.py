@@ -90,3 +90,5 @@ IN_PLACE: dict[str, str | None] = {
 NATIVE = frozenset("copy_ index_put_ requires_grad_ detach_ fill_ zero_ resize_ set_".split())
 #: these change how a tensor is laid out, in place
 TURNS = frozenset("unsqueeze_ squeeze_ transpose_ t_ swapaxes_ swapdims_".split())
+#: these draw random numbers, and cannot be run again
+RANDOM = frozenset({"dropout", "rrelu"})

@@ -106,6 +106,8 @@ class Operation:
     reads_pixels = False
     #: whether values of several samples meet
     crosses = False
+    #: whether only what gradients need is kept, and the rest made again
+    lean = False
     #: how many operands there are
     count = 1
     current: Pass

@@ -40,6 +40,7 @@ from whyformer.engine.names import (
     LIKE,
     MOVES,
     NATIVE,
+    RANDOM,
     STATISTICS,
     TURNS,
 )
@@ -125,6 +126,7 @@ class Recorder(TorchFunctionMode):
 
     def step(self, operation: Operation, *operands: Tensor) -> Any:
         operation.current = self.current
+        operation.lean = not self.maps and operation.name not in RANDOM
         result = Step.apply(operation, *operands)
         if isinstance(operation, Softmax) and result.ndim > 2:
             self.seen.softmaxes.append((operation, tuple(result.shape)))
