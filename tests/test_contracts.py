@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import whyformer
-from whyformer.engine import PRESETS, Preset
+from whyformer.engine import GRADIENTS, PRESETS, Preset
 from whyformer.memory import BoundedMemory
 from whyformer.methods.question import Answer
 from zoo import CASES, Block
@@ -214,6 +214,17 @@ def test_a_bound_of_nothing_keeps_the_last_target_alone() -> None:
         memory.of([(output, seed)])["maps"] = (None, [torch.zeros(100)])
         assert memory.bytes() == 400
     assert memory.of([(output, seed)])["maps"][1][0].shape == (100,)
+
+
+def test_products_of_streams_are_streams_times_their_gradients(explainer: Any) -> None:
+    """What is summed on the way is what the kept gradients give."""
+    recording = explainer.record(features())
+    (start,) = recording._resolve(1).starts
+    question = recording._question(PRESETS["stable"], start)
+    for table in GRADIENTS.values():
+        kept = [(value * slope).sum(-1) for value, slope in question.streams(table)]
+        for found, expected in zip(question.stream_products(table), kept, strict=True):
+            assert torch.equal(found, expected)
 
 
 # -- copies

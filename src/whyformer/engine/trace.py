@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -58,13 +58,22 @@ class Trace:
         self.unrecognised = [shape for op, shape in seen.softmaxes if op in operations]
 
     def backward(
-        self, table: Table, start: Start, of: Sequence[Tensor], keep: bool = False
+        self,
+        table: Table,
+        start: Start,
+        of: Sequence[Tensor],
+        keep: bool = False,
+        passing: Mapping[Tensor, Callable[[Tensor], None]] | None = None,
     ) -> list[Tensor | None]:
-        """What a table of rules puts into the slots of some values; None where nothing arrives."""
+        """What a table of rules puts into the slots of some values; None where nothing arrives.
+
+        ``passing`` are called with the slots of values on the way, which are then forgotten.
+        """
         values = [value for value, _ in start]
         slots = [as_ordinary(slot) for _, slot in start]
         with self._lock:
             self.current.table, self.current.keep = table, keep
+            hooks = [value.register_hook(seen) for value, seen in (passing or {}).items()]
             try:
                 with torch.inference_mode(False), full_precision(self.output):
                     found = torch.autograd.grad(
@@ -77,6 +86,8 @@ class Trace:
                     f"the backward through the recorded model failed: {first_line(error)}"
                 ) from None
             finally:
+                for hook in hooks:
+                    hook.remove()
                 self.current.table, self.current.keep = None, False
         return [None if slot is None else slot.detach() for slot in found]
 

@@ -34,10 +34,9 @@ def fullgrad(question: Question, *, gradient: str = "libra") -> Answer:
 
     An input whose tokens no stream holds, such as one that latents read, is asked at itself.
     """
-    streams = question.streams(gradient_table(gradient))
-    if not streams:
+    if not question.trace.seen.blocks:
         return gradient_x_input(question, gradient=gradient)
-    found = question.carry([(value * slope).sum(-1) for value, slope in streams])
+    found = question.carry(question.stream_products(gradient_table(gradient)))
     parts = [found.relevance, *found.others]
     if all(bool(part.any()) for part in parts):
         return found

@@ -171,6 +171,24 @@ class Reading:
             for block, slot in zip(blocks, found, strict=True)
         ]
 
+    def stream_products(self, table: Table | None = None) -> list[Tensor]:
+        """sum_d x_b dy/dx_b of every block's stream; no gradient is kept beyond its block."""
+        from whyformer.engine import GRADIENT
+
+        entries = [block.entry for block in self.trace.seen.blocks]
+        found = [entry.new_zeros(entry.shape[:-1]).detach() for entry in entries]
+
+        def keep(number: int) -> Callable[[Tensor], None]:
+            def seen(slope: Tensor) -> None:
+                found[number] = (entries[number].detach() * slope).sum(-1)
+
+            return seen
+
+        passing = {entry: keep(number) for number, entry in enumerate(entries)}
+        roots = [root.leaf for root in self.trace.seen.roots]
+        self.trace.backward(table or GRADIENT, self.start, roots, passing=passing)
+        return found
+
     def input_relevance(self, table: Table, start: Start | None = None) -> list[Tensor]:
         """What a table carries to each input: pixels, features, or a text's embeddings."""
         import torch
