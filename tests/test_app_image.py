@@ -227,7 +227,7 @@ def test_code_and_command_are_copied(visit: Any) -> None:
     settled(page, WHY)
     page.get_by_role("button", name="Python").click()
     page.get_by_role("status").get_by_text("Copied.").wait_for()
-    assert "target=[8, 4]" in page.evaluate("navigator.clipboard.readText()")
+    assert "target=[[8, 4]]" in page.evaluate("navigator.clipboard.readText()")
     page.get_by_role("button", name="Command line").click()
     wait_for(lambda: "--target=8 --target=4" in page.evaluate("navigator.clipboard.readText()"))
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")

@@ -18,9 +18,9 @@ METHODS = ["transformer_attribution", "lrp", "rollout"]
 def explain(name: str) -> list[Explanation]:
     if name == "demo-text":
         text = "A joyless, overlong film.\nAnd yet <b>superb</b> acting!"
-        return whyformer.load(name).compare(text, ["negative", "positive"], METHODS)
+        return whyformer.load(name).compare(text, [["negative", "positive"]], METHODS)
     scene = draw_scene(seed=7, count=2)
-    return whyformer.load(name).compare(scene.image, list(scene.labels), METHODS)
+    return whyformer.load(name).compare(scene.image, [list(scene.labels)], METHODS)
 
 
 @pytest.mark.parametrize("name", ["demo-text", "demo-vision"])
