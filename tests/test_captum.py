@@ -144,7 +144,7 @@ def test_every_kind_of_target(name: str, method: str) -> None:
     both = recording.explain([[0, 1], [2, 0]], method)
     assert both.relevance.shape[:2] == (2, 2)
     assert torch.allclose(both.relevance[1, 0], recording.explain(2, method).relevance[1])
-    contrast = recording.explain(lambda logits: logits[:, 0] - logits[:, 1], method)
+    contrast = recording.explain(lambda out: out.logits[:, 0] - out.logits[:, 1], method)
     assert not torch.allclose(contrast.relevance, recording.explain(0, method).relevance)
     if method not in ("saliency", "smoothgrad"):  # those are not linear in the target
         apart = [recording.explain(t, method).relevance for t in (0, 1)]
@@ -206,7 +206,7 @@ def test_features_and_a_model_without_parameters() -> None:
     assert torch.allclose(found.sum(-1), rise, atol=1e-3)
 
 
-def test_an_image_without_a_known_grid_says_what_to_give() -> None:
+def test_an_image_whose_patches_are_unknown_is_read_at_its_pixels() -> None:
     class Unfolded(HandWritten):
         def forward(self, image: Tensor) -> Tensor:
             cut = image.unfold(2, 8, 8).unfold(3, 4, 4).permute(0, 2, 3, 1, 4, 5).flatten(3)
@@ -216,10 +216,13 @@ def test_an_image_without_a_known_grid_says_what_to_give() -> None:
 
     model = Unfolded(mean=True).eval()
     model.position = nn.Parameter(torch.randn(1, 32, 32) * 0.1)
-    with pytest.raises(whyformer.ModelError, match=r"grid=\(rows, columns\)"):
-        whyformer.Explainer(model)(pixels(), 1, "saliency")
-    found = whyformer.Explainer(model, grid=(4, 8))(pixels(), 1, "saliency")
+    image = pixels()
+    fine = whyformer.Explainer(model)(image, 1, "saliency")
+    assert fine.grid == (32, 32)
+    found = whyformer.Explainer(model, grid=(4, 8))(image, 1, "saliency")
     assert found.relevance.shape == (2, 32)
+    cells = fine.relevance.view(2, 4, 8, 8, 4).sum((2, 4)).flatten(1)
+    assert torch.allclose(found.relevance, cells, atol=1e-5)
 
 
 @pytest.mark.parametrize(
