@@ -2,6 +2,7 @@
 
 from whyformer.methods.registry import (
     DEFAULT_METHOD,
+    Facts,
     Method,
     all_methods,
     default_methods,
@@ -13,6 +14,7 @@ from whyformer.methods.registry import (
 
 __all__ = [
     "DEFAULT_METHOD",
+    "Facts",
     "Method",
     "all_methods",
     "default_methods",

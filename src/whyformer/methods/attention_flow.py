@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whyformer.methods.question import Answer, Question
-from whyformer.methods.registry import register
+from whyformer.methods.registry import Facts, register
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +20,7 @@ RESOLUTION = 2**20
     "(Abnar and Zuidema 2020)",
     class_specific=False,
     on_request=True,
+    facts=Facts("Abnar and Zuidema", 2020, "1 F, a maximum flow a token", works="one sequence"),
 )
 def attention_flow(question: Question, *, progress: bool = True) -> Answer:
     """Max flow to every token, with (I + E_h A) / 2 as the capacities between the blocks."""

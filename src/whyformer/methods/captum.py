@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import InputError
 from whyformer.methods.question import Answer, Question
-from whyformer.methods.registry import register
+from whyformer.methods.registry import Facts, register
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,6 +23,9 @@ ROWS_AT_ONCE = 16
     "(Sundararajan et al. 2017; by Captum)",
     on_request=True,
     needs="captum",
+    facts=Facts(
+        "Sundararajan et al.", 2017, "50 F 50 B", signed=True, complete=True, works="any model"
+    ),
 )
 def integrated_gradients(
     question: Question, *, steps: int = 50, baseline: float | Tensor = 0.0
@@ -54,6 +57,7 @@ def integrated_gradients(
     "the input times its gradient (Shrikumar et al. 2016; by Captum)",
     on_request=True,
     needs="captum",
+    facts=Facts("Shrikumar et al.", 2016, "2 F 1 B", signed=True, works="any model"),
 )
 def input_x_gradient(question: Question) -> Answer:
     """x * dy/dx: the first-order share of every pixel or embedding in y."""
@@ -67,6 +71,7 @@ def input_x_gradient(question: Question) -> Answer:
     "the size of the input's gradient (Simonyan et al. 2013; by Captum)",
     on_request=True,
     needs="captum",
+    facts=Facts("Simonyan et al.", 2013, "2 F 1 B", works="any model"),
 )
 def saliency(question: Question) -> Answer:
     """|dy/dx|."""
@@ -81,6 +86,7 @@ def saliency(question: Question) -> Answer:
     "(Smilkov et al. 2017; by Captum)",
     on_request=True,
     needs="captum",
+    facts=Facts("Smilkov et al.", 2017, "26 F 25 B", works="any model"),
 )
 def smoothgrad(question: Question, *, samples: int = 25, spread: float = 0.15) -> Answer:
     """The mean of |dy/dx| at x + noise, which has ``spread`` times the input's range.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from whyformer.methods.question import Answer, Question
-from whyformer.methods.registry import register
+from whyformer.methods.registry import Facts, register
 from whyformer.methods.tables import gradient_table
 
 
 @register(
     "generic_attention",
     "attention times its gradient, rolled out over the blocks (Chefer et al., ICCV 2021)",
+    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 1 B"),
 )
 def generic_attention(question: Question, *, gradient: str = "gradient") -> Answer:
     """prod_b (I + E_h (G * A)^+): no relevance pass is needed.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from whyformer.methods.question import Answer, Question
-from whyformer.methods.registry import register
+from whyformer.methods.registry import Facts, register
 
 
 @register(
-    "gradcam", "the last block's heads weighted by their mean gradient (Selvaraju et al. 2017)"
+    "gradcam",
+    "the last block's heads weighted by their mean gradient (Selvaraju et al. 2017)",
+    facts=Facts("Selvaraju et al.", 2017, "1 F 1 B"),
 )
 def gradcam(question: Question) -> Answer:
     """(sum_h w_h A)^+, w_h the mean of G over the content columns of the pooled row.

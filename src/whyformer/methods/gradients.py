@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whyformer.methods.question import Answer, Question
-from whyformer.methods.registry import register
+from whyformer.methods.registry import Facts, register
 from whyformer.methods.tables import gradient_table
 
 
@@ -12,6 +12,14 @@ from whyformer.methods.tables import gradient_table
     "the input times its gradient, plain or balanced: AttnLRP, CP-LRP, LibraGrad",
     maps=False,
     on_request=True,
+    facts=Facts(
+        "Mehri et al.; Ali et al.; Achtibat et al.",
+        2025,
+        "1 F 1 B",
+        signed=True,
+        complete=True,
+        works="any model",
+    ),
 )
 def gradient_x_input(question: Question, *, gradient: str = "libra") -> Answer:
     """sum_d x_1 g_1, signed, at the pixels, features or embeddings.
@@ -28,6 +36,7 @@ def gradient_x_input(question: Question, *, gradient: str = "libra") -> Answer:
     "streams times their gradients, summed over the blocks (FullGrad+; Mehri et al. 2025)",
     maps=False,
     on_request=True,
+    facts=Facts("Mehri et al.", 2025, "1 F 1 B", signed=True, works="any model"),
 )
 def fullgrad(question: Question, *, gradient: str = "libra") -> Answer:
     """sum_b sum_d x_b g_b, signed, each block's carried down to the input's tokens.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from whyformer.errors import UnknownNameError, nearest
 from whyformer.methods.question import Answer, Question
-from whyformer.methods.registry import register
+from whyformer.methods.registry import Facts, register
 
 
 @register(
-    "lrp", "relevance carried to the pixels or word embeddings by LRP's rules (Bach et al. 2015)"
+    "lrp",
+    "relevance carried to the pixels or word embeddings by LRP's rules (Bach et al. 2015)",
+    facts=Facts("Bach et al.", 2015, "1 F 1 B", signed=True, works="any model"),
 )
 def lrp(question: Question, *, rules: str = "lrp") -> Answer:
     """Signed relevance of the input, summed over channels, and its sum for every token.

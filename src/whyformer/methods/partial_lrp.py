@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from whyformer.methods.question import Answer, Question
-from whyformer.methods.registry import register
+from whyformer.methods.registry import Facts, register
 
 
-@register("partial_lrp", "the last block's attention relevance by LRP's rules (Voita et al. 2019)")
+@register(
+    "partial_lrp",
+    "the last block's attention relevance by LRP's rules (Voita et al. 2019)",
+    facts=Facts("Voita et al.", 2019, "1 F 1 B"),
+)
 def partial_lrp(question: Question) -> Answer:
     """E_h R^+ of the block next to the output."""
     relevance = question.relevances(question.preset.lrp, last_only=True, signed=True)[-1]

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from whyformer.methods.question import Answer, Question
-from whyformer.methods.registry import register
+from whyformer.methods.registry import Facts, register
 
 
-@register("raw_attention", "the last block's attention, averaged over heads", class_specific=False)
+@register(
+    "raw_attention",
+    "the last block's attention, averaged over heads",
+    class_specific=False,
+    facts=Facts("Vaswani et al.", 2017, "1 F"),
+)
 def raw_attention(question: Question) -> Answer:
     """E_h A of the block next to the output."""
     return question.pool(question.last_attention.mean(1))

@@ -10,13 +10,34 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from whyformer.errors import InputError, UnknownNameError, nearest
 from whyformer.methods.own import import_packages, run_file, source_of
 
 if TYPE_CHECKING:
     from whyformer.methods.question import Answer, Question
+
+
+Reach = Literal["any model", "any attention", "one sequence"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the table of methods says about one; nothing is computed from it.
+
+    ``cost`` counts forwards F and backwards B for one target. ``signed``: relevance against the
+    target is negative. ``complete``: the relevance of the input, with the bias terms, sums to the
+    target. ``works`` on any model, on any attention (windows, several sequences), or on attention
+    between the tokens of one sequence.
+    """
+
+    paper: str
+    year: int
+    cost: str
+    signed: bool = False
+    complete: bool = False
+    works: Reach = "any attention"
 
 
 @dataclass(frozen=True)
@@ -34,6 +55,7 @@ class Method:
     class_specific: bool = True
     on_request: bool = False
     maps: bool = True
+    facts: Facts | None = None
 
     @property
     def options(self) -> list[str]:
@@ -71,12 +93,13 @@ def register(
     on_request: bool = False,
     maps: bool = True,
     needs: str | None = None,
+    facts: Facts | None = None,
 ) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
     """Add a method under a name, with one line that says what it does, or its docstring's first.
 
-    ``maps=False``: the method reads no attention maps. ``needs`` names a package, and the extra of
-    whyformer that brings it: without the package the method is not listed, and asking for it says
-    what to install.
+    ``maps=False``: the method reads no attention maps. ``facts`` go into the table of methods.
+    ``needs`` names a package, and the extra of whyformer that brings it: without the package the
+    method is not listed, and asking for it says what to install.
     """
 
     if not isinstance(name, str):
@@ -92,7 +115,7 @@ def register(
         if needs is not None and importlib.util.find_spec(needs) is None:
             _ABSENT[name] = needs
             return function
-        method = Method(name, said, function, class_specific, on_request, maps)
+        method = Method(name, said, function, class_specific, on_request, maps, facts)
         if not method.built_in:
             import_built_in()
             if name in _METHODS and _METHODS[name].built_in:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from whyformer.errors import UnknownNameError, nearest
 from whyformer.methods.question import Answer, Question
-from whyformer.methods.registry import register
+from whyformer.methods.registry import Facts, register
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +18,7 @@ FACTORS = ("gradient", "attention", None)
 @register(
     "transformer_attribution",
     "relevance of attention times its gradient, rolled out over the blocks (Chefer et al. 2021)",
+    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 2 B"),
 )
 def transformer_attribution(
     question: Question,
