@@ -46,7 +46,7 @@ def test_all_of_one_model(run: Run, tmp_path: Path) -> None:
 
 
 def test_every_benchmark_says_where_its_report_is(run: Run, tmp_path: Path) -> None:
-    for benchmark in ("perturbation", "segmentation", "pointing", "rationales", "erasure"):
+    for benchmark in ("perturbation", "segmentation", "pointing", "grid", "rationales", "erasure"):
         out = tmp_path / benchmark
         code, output, errors = run(
             "evaluate", benchmark, "--limit", 1, "--methods", FEW, "--out", out
@@ -75,6 +75,7 @@ def test_all_methods_are_the_papers_first(run: Run, tmp_path: Path) -> None:
         (["perturbation", "--preset", "papr"], "unknown preset 'papr'"),
         (["rationales", "--cut", "middle"], "unknown cut 'middle'"),
         (["perturbation", "--data", "nowhere"], "nowhere"),
+        (["grid", "--confidence", "50"], "confidence 50.0; expected a probability from 0 to 1"),
         (["rationales", "--data", "nowhere"], "nowhere"),
         (["rationales", "--model", "demo-vision"], "demo-vision reads images"),
         (["erasure", "--longest", "100000"], "longest is 100000; expected 3 to"),

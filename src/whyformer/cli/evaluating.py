@@ -25,6 +25,7 @@ EPILOG = """benchmarks:
   segmentation   the map's foreground against a mask
   rationales     the words found against those that people marked (token-F1)
   pointing       whose pixels get the relevance when one of several objects is asked about
+  grid           four photos of four classes in one image: which cell answers for its class
   erasure        the prediction without the words found, and with them alone
   all            the paper's three: perturbation, segmentation, rationales
 
@@ -35,6 +36,7 @@ examples:
   whyformer evaluate perturbation --model ./my-vit --data imagenet/val --limit 1000 --out runs/in
   whyformer evaluate rationales --model ./my-bert --data movies/ --out runs/movies
   whyformer evaluate erasure --model ./my-bert --data datasets:imdb --limit 500 --out runs/imdb
+  whyformer evaluate grid --model ./my-vit --data imagenet/val --limit 100 --out runs/grid
   whyformer evaluate pointing --limit 200 --methods-from mine.py --methods mine,rollout
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
 
@@ -44,7 +46,7 @@ flat validation folder with its ground truth file, a folder with index.jsonl (li
 datasets:NAME. A killed run goes on where it was when the same command is started again; methods
 can be added to a finished run. On several machines --out is a folder that all of them share.
 """
-BENCHMARKS = ("perturbation", "segmentation", "rationales", "pointing", "erasure")
+BENCHMARKS = ("perturbation", "segmentation", "rationales", "pointing", "grid", "erasure")
 KINDS = {name: "text" if name in ("rationales", "erasure") else "image" for name in BENCHMARKS}
 PAPER = ("perturbation", "segmentation", "rationales")
 
@@ -60,12 +62,19 @@ def add_to(commands: Any) -> None:
     parser.add_argument("benchmark", choices=(*BENCHMARKS, "all"))
     add_model_options(parser)
     parser.add_argument("--data", help="folder, file or datasets:NAME (default: embedded)")
-    parser.add_argument("--limit", type=int, metavar="N", help="evenly chosen samples")
+    parser.add_argument("--limit", type=int, metavar="N", help="evenly chosen samples, or grids")
     add_methods_option(parser)
     parser.add_argument(
         "--preset", default="stable", metavar="NAME", help="stable (default), paper or reference"
     )
     parser.add_argument("--split", default="test", help="of ERASER or datasets (default: test)")
+    parser.add_argument(
+        "--confidence",
+        type=float,
+        default=0.5,
+        metavar="P",
+        help="of the model for each photo of a grid, alone in its cell (default: 0.5)",
+    )
     texts = parser.add_argument_group("texts")
     texts.add_argument(
         "--cut",
@@ -131,6 +140,7 @@ def evaluate_one(
             cut=options.cut,
             longest=options.longest if KINDS[benchmark] == "text" else None,
             removal=options.removal,
+            confidence=options.confidence,
             out=folder,
             cache=options.cache,
             progress=not options.quiet,

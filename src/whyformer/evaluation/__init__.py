@@ -13,6 +13,8 @@ from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, UnknownNameError, nearest
 from whyformer.evaluation.documents import open_documents
 from whyformer.evaluation.erasure import REMOVALS, Erasure
+from whyformer.evaluation.grid import Grid
+from whyformer.evaluation.mosaics import CONFIDENCE, Mosaics
 from whyformer.evaluation.perturbation import Perturbation
 from whyformer.evaluation.pointing import Pointing
 from whyformer.evaluation.published import published
@@ -27,13 +29,14 @@ from whyformer.evaluation.texts import CUTS
 from whyformer.explanation import SINGLE_LABEL
 from whyformer.files import FOLDER, what_is, write_whole
 from whyformer.methods import default_methods, get_method
+from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
 
 __all__ = ["BENCHMARKS", "Result", "evaluate", "save_report"]
 
 BENCHMARKS: dict[str, type[Task]] = {
-    task.name: task for task in (Perturbation, Segmentation, Rationales, Pointing, Erasure)
+    task.name: task for task in (Perturbation, Segmentation, Rationales, Pointing, Grid, Erasure)
 }
 
 
@@ -49,15 +52,17 @@ def evaluate(
     cut: str = "head",
     longest: int | None = None,
     removal: str = "mask",
+    confidence: float = CONFIDENCE,
     out: str | Path,
     cache: str | Path | None = None,
     progress: bool = True,
 ) -> Result | None:
     """Run a benchmark and write its report; under ``torchrun`` the first process returns it.
 
-    ``benchmark``: "perturbation", "segmentation" or "pointing" for images, "rationales" or
+    ``benchmark``: "perturbation", "segmentation", "pointing" or "grid" for images, "rationales" or
     "erasure" for texts. ``data``: a folder or file, samples of your own, or None for the embedded
-    scenes and reviews; ``limit`` takes evenly chosen samples, ``split`` is a part of an ERASER
+    scenes and reviews; ``limit`` takes evenly chosen samples, or so many grids, whose photos the
+    model must recognise with a probability of ``confidence``. ``split`` is a part of an ERASER
     directory or a Hugging Face data set. For texts: ``cut`` is what is read of a long document
     ("head", "tail", "windows"), ``longest`` reads fewer word pieces than the model could, and
     ``removal`` ("mask", "delete") is how erasure takes words away. ``out`` keeps the run, which
@@ -74,7 +79,13 @@ def evaluate(
     if longest is not None:
         why = shorter(why, longest)
     chosen = list(dict.fromkeys(get_method(name).name for name in methods or default_methods()))
-    samples = open_samples(task, why, data, split, limit)
+    if isinstance(task, Grid):
+        photos = open_samples(task, why, data, split, None)
+        assert isinstance(why, ImagePipeline)
+        alone = progress and processes()[0] == 0
+        samples: Samples[Any] = Mosaics(why, photos, limit, confidence, alone)
+    else:
+        samples = open_samples(task, why, data, split, limit)
     folder = Path(out)
     settings = run(
         task,

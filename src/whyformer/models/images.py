@@ -99,6 +99,12 @@ class ImagePipeline(Pipeline):
         height, width = self._prepare([Image.new("RGB", (256, 256))]).shape[-2:]
         return height, width
 
+    @property
+    def mean_colour(self) -> tuple[int, int, int]:
+        """The colour that the model's normalisation makes zero, from 0 to 255."""
+        red, green, blue = np.broadcast_to(np.asarray(self._mean, float), 3).tolist()
+        return round(255 * red), round(255 * green), round(255 * blue)
+
     def _picture(self, pixels: Tensor) -> Tensor:
         return (pixels * self._column(self._std) + self._column(self._mean)).clamp(0, 1)
 
