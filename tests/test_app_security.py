@@ -103,6 +103,7 @@ JSON = {"Content-Type": "application/json"}
         (b'{"text": "a", "targets": ["nobody"]}', 422),
         (b'{"text": "a", "targets": [0,0,0,0,0,0,0,0,0]}', 422),
         (b'{"text": "a", "methods": ["nothing"]}', 422),
+        (b'{"text": "a", "methods": ["fullgrad:gradient=cp"]}', 422),
         (b'{"text": "a", "preset": "nothing"}', 422),
         (b'{"text": "a", "example": "joyless"}', 422),
         (b'{"example": "nothing"}', 422),

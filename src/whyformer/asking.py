@@ -18,6 +18,7 @@ from whyformer.errors import (
 )
 from whyformer.methods import Method
 from whyformer.methods.question import Answer, Question
+from whyformer.methods.variants import written
 
 
 def ask(method: Method, question: Question, options: dict[str, Any]) -> Answer:
@@ -83,9 +84,10 @@ def why_not_finite(part: Tensor, method: Method, question: Question) -> str:
 
 def place_of(method: Method) -> str:
     """The file and line where a method is written."""
-    code = getattr(method.function, "__code__", None)
+    function = written(method.function)
+    code = getattr(function, "__code__", None)
     if code is None:
-        return type(method.function).__name__
+        return type(function).__name__
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 
 

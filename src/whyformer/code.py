@@ -17,6 +17,7 @@ from whyformer.engine import PRESETS, Table
 from whyformer.engine.rules import BUILT_IN
 from whyformer.methods import get_method
 from whyformer.methods.own import source_of
+from whyformer.methods.registry import home_of
 
 PLAIN = (int, float, str, bool, bytes, type(None))
 
@@ -26,7 +27,7 @@ def code_of(method: str) -> str:
     found = get_method(method)
     own = of_function(found.function)
     if found.built_in:
-        home = sys.modules[found.function.__module__]
+        home = sys.modules[home_of(found.function)]
         own = "".join(of_module(module) for module in built_from(home))
     return digest(f"{of_engine()} {own}")
 

@@ -14,7 +14,7 @@ from whyformer.app.refusals import RefusalError
 from whyformer.app.shelf import Reading, Shelf
 from whyformer.app.worker import Check
 from whyformer.engine.rules import get_preset
-from whyformer.methods import DEFAULT_METHOD, get_method
+from whyformer.methods import DEFAULT_METHOD, get_method, get_registered
 from whyformer.render.document import document
 from whyformer.render.panels import Look
 from whyformer.render.saving import save_sheet
@@ -25,7 +25,7 @@ from whyformer.targets import class_index, from_word
 def find_reading(shelf: Shelf, question: Question, given: Input) -> Reading:
     """What the question is about, read by its model now or earlier."""
     for name in question.methods:
-        get_method(name)
+        get_registered(name)
     get_preset(question.preset)
     if given.key:
         reading = shelf.find(given.key)

@@ -38,6 +38,7 @@ examples:
   whyformer evaluate erasure --model ./my-bert --data datasets:imdb --limit 500 --out runs/imdb
   whyformer evaluate grid --model ./my-vit --data imagenet/val --limit 100 --out runs/grid
   whyformer evaluate pointing --limit 200 --methods-from mine.py --methods mine,rollout
+  whyformer evaluate grid --methods generic_attention,generic_attention:gradient=libra,fullgrad
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
 
 image data: a folder for each class (named by ImageNet's number, by index or by label), ImageNet's

@@ -51,8 +51,9 @@ def add_methods_option(parser: argparse.ArgumentParser) -> None:
         "--methods",
         "--method",
         action="append",
-        metavar="A,B,...",
-        help="only these, or all (default: all but the slow ones and the ablations)",
+        metavar="A,B:OPTION=VALUE,...",
+        help="only these, with options behind colons, or all (default: all but the slow ones and "
+        "the ablations)",
     )
     add_own_methods(parser)
 

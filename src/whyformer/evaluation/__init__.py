@@ -29,6 +29,7 @@ from whyformer.evaluation.texts import CUTS
 from whyformer.explanation import SINGLE_LABEL
 from whyformer.files import FOLDER, what_is, write_whole
 from whyformer.methods import default_methods, get_method
+from whyformer.methods.variants import SEPARATOR
 from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
@@ -66,7 +67,8 @@ def evaluate(
     directory or a Hugging Face data set. For texts: ``cut`` is what is read of a long document
     ("head", "tail", "windows"), ``longest`` reads fewer word pieces than the model could, and
     ``removal`` ("mask", "delete") is how erasure takes words away. ``out`` keeps the run, which
-    can be resumed, also with more methods; ``cache`` keeps the maps for other runs.
+    can be resumed, also with more methods; ``cache`` keeps the maps for other runs. A method may
+    have options: "generic_attention:gradient=libra".
     """
     task = make_task(benchmark, preset, cut, removal)
     if why.kind != task.kind:
@@ -173,4 +175,5 @@ def save_rationales(methods: Sequence[str], keys: Sequence[str], folder: Path) -
         ordered = [found[key] for key in keys if key in found]
         for count in COUNTS:
             lines = "".join(json.dumps(line) + "\n" for line in eraser_lines(ordered, count))
-            write_whole(folder / "rationales" / method / f"{count}.jsonl", lines)
+            place = folder / "rationales" / method.replace(SEPARATOR, "-")
+            write_whole(place / f"{count}.jsonl", lines)

@@ -17,6 +17,7 @@ from whyformer.evaluation.metrics import average_precision, token_score, top
 from whyformer.evaluation.task import Measure, Record, Task
 from whyformer.evaluation.texts import WordAnswers, read_passage
 from whyformer.methods import DEFAULT_METHOD
+from whyformer.methods.variants import SEPARATOR
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
 
@@ -66,7 +67,9 @@ class Rationales(Task):
     def _options(self, method: str) -> dict[str, Any]:
         """A preset may look at the last block alone, as the authors' benchmark does."""
         alone = get_preset(self.preset).conventions.last_block_for_rationales
-        return {"blocks": -1} if alone and method == DEFAULT_METHOD else {}
+        name, *given = method.split(SEPARATOR)
+        told = any(option.startswith("blocks=") for option in given)
+        return {"blocks": -1} if alone and name == DEFAULT_METHOD and not told else {}
 
     def measures(self) -> list[Measure]:
         title = "token-F1 of the top words against people's evidence"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from whyformer.errors import InputError, UnknownNameError, nearest
 from whyformer.methods.own import import_packages, run_file, source_of
+from whyformer.methods.variants import SEPARATOR, with_options, written
 
 if TYPE_CHECKING:
     from whyformer.methods.question import Answer, Question
@@ -163,10 +164,19 @@ def import_built_in() -> None:
 
 def home_of(function: Callable[..., Any]) -> str:
     """The module that a method's function was written in."""
-    return str(getattr(function, "__module__", ""))
+    return str(getattr(written(function), "__module__", ""))
 
 
 def get_method(name: str) -> Method:
+    """A registered method, or one with options: "generic_attention:gradient=libra"."""
+    registered, separator, options = name.partition(SEPARATOR)
+    if not separator or name in methods():
+        return get_registered(name)
+    return with_options(get_registered(registered), options)
+
+
+def get_registered(name: str) -> Method:
+    """A method by its own name alone."""
     known = methods()
     if name in _ABSENT and name not in known:
         raise UnknownNameError(
