@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import whyformer
+from ties import slow_order, slow_share
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.documents import Document
@@ -49,7 +50,7 @@ def test_against_a_loop_over_words(why: Any, tmp_path: Path, removal: str) -> No
     predicted = int(recorded.logits.argmax())
     scores = [score for _, score in recorded.explain(predicted, "gradcam").words()[0]]
     assert len(scores) == len(words)
-    order = sorted(range(len(words)), key=lambda i: (-scores[i], i))
+    orders = [slow_order(scores, True, i) for i in range(3)]
 
     def chance(gone: list[int]) -> float:
         left = [
@@ -62,10 +63,14 @@ def test_against_a_loop_over_words(why: Any, tmp_path: Path, removal: str) -> No
 
     whole = chance([])
     counts = [ceil(share * len(words)) for share in (0.01, 0.05, 0.1, 0.2, 0.5)]
-    found = json.loads((tmp_path / "results.json").read_text())["erasure"]["gradcam"]
-    removed = np.mean([whole - chance(order[:count]) for count in counts])
-    kept = np.mean([whole - chance(order[count:]) for count in counts])
-    steps = sum(whole - chance(order[:count]) for count in range(1, 11)) / 11
+    tree = json.loads((tmp_path / "results.json").read_text())
+    found, tied = tree["erasure"]["gradcam"], tree["counts"]["tied_percent"]["gradcam"]
+    assert tied == pytest.approx(100 * slow_share(scores, [*counts, *range(1, 11)]), abs=1e-3)
+    assert tied > 1
+    removed = np.mean([whole - chance(order[:count]) for order in orders for count in counts])
+    kept = np.mean([whole - chance(order[count:]) for order in orders for count in counts])
+    firsts = [order[:count] for order in orders for count in range(1, 11)]
+    steps = sum(whole - chance(first) for first in firsts) / 3 / 11
     assert found["comprehensiveness"] == pytest.approx(100 * removed, abs=0.01)
     assert found["sufficiency"] == pytest.approx(100 * kept, abs=0.01)
     assert found["aopc"] == pytest.approx(100 * steps, abs=0.01)

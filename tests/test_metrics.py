@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.integrate import trapezoid
 
+from ties import slow_order, slow_share
 from whyformer.evaluation.metrics import (
+    ORDERS,
     Overlap,
     above_mean,
     area_under_curve,
@@ -20,6 +22,7 @@ from whyformer.evaluation.metrics import (
     removal_order,
     removal_ranks,
     segmentation_precision,
+    tied_share,
     token_score,
     top,
 )
@@ -52,10 +55,34 @@ class TestRemoval:
         ]  # fmt: skip
         assert removal_order(np.array([0.1, 0.9, 0.5]), positive=False).tolist() == [0, 2, 1]
 
-    def test_ties_go_in_reading_order_both_ways(self) -> None:
-        flat = np.zeros(6)
-        assert removal_order(flat, positive=True).tolist() == list(range(6))
-        assert removal_order(flat, positive=False).tolist() == list(range(6))
+    @given(MAPS, st.booleans(), st.integers(0, 3))
+    def test_ties_go_in_a_seeded_random_order(
+        self, relevance: np.ndarray, positive: bool, order: int
+    ) -> None:
+        found = removal_order(relevance, positive, order).tolist()
+        assert found == slow_order(relevance.ravel().tolist(), positive, order)
+
+    def test_chance_prefers_no_part_of_the_map(self) -> None:
+        """In reading order the upper half of a flat map would go first."""
+        flat = np.zeros((60, 60))
+        for order in range(ORDERS):
+            first = removal_ranks(flat, True, order) < 1800
+            for half in (first[:30], first[:, :30]):
+                assert half.mean() == pytest.approx(0.5, abs=0.05)
+        assert (removal_order(flat, True, 0) != removal_order(flat, True, 1)).any()
+
+    @given(MAPS, st.lists(st.integers(0, 20), max_size=4), st.booleans())
+    def test_tied_share_against_counting(
+        self, relevance: np.ndarray, cuts: list[int], both_ends: bool
+    ) -> None:
+        expected = slow_share(relevance.ravel().tolist(), cuts, both_ends)
+        assert tied_share(relevance, cuts, both_ends) == pytest.approx(expected)
+
+    def test_words_that_were_not_read_are_not_tied(self) -> None:
+        scores = np.array([2.0, 1.0, 1.0, 0.5, -np.inf, -np.inf, -np.inf])
+        assert tied_share(scores, [3, 5, 6]) == 0
+        assert tied_share(scores, [2]) == pytest.approx(0.5)
+        assert tied_share(np.full(3, -np.inf), [1]) == 0
 
     @given(MAPS, st.sampled_from([0.1, 0.35, 0.5, 0.9]))
     def test_what_is_removed_is_no_less_relevant(self, relevance: np.ndarray, share: float) -> None:
@@ -161,5 +188,8 @@ class TestRationales:
         assert token_score([1], [2]).f1 == 0
 
     def test_top_words(self) -> None:
-        assert top([0.1, 0.5, 0.5, 0.2], 3) == [1, 2, 3]
+        assert top([0.1, 0.5, 0.6, 0.2], 3) == [2, 1, 3]
+        assert {tuple(top([0.1, 0.5, 0.5, 0.2], 2, order)) for order in range(8)} == {
+            (1, 2), (2, 1),
+        }  # fmt: skip
         assert top([1.0], 10) == [0]

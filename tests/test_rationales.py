@@ -16,7 +16,7 @@ from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.classes import class_of
 from whyformer.evaluation.documents import Eraser, Reviews
-from whyformer.evaluation.rationales import COUNTS
+from whyformer.evaluation.rationales import COUNTS, mean_f1
 from whyformer.evaluation.runner import read_records
 from whyformer.evaluation.texts import token_places, word_scores
 from whyformer.words import Piece
@@ -34,6 +34,13 @@ def write_eraser(folder: Path, **changes: Any) -> Path:
     entry = {"annotation_id": "a.txt", "classification": "POS", "evidences": [[span]], **changes}
     (folder / "test.jsonl").write_text(json.dumps(entry) + "\n")
     return folder
+
+
+def test_words_of_equal_scores_are_taken_in_several_orders() -> None:
+    """In reading order the evidence at the end would never be found, that at the start always."""
+    orders = [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]]
+    assert mean_f1(orders, 1, {0}) == pytest.approx((1 + 0 + 0) / 3)
+    assert mean_f1(orders, 2, {0}) == pytest.approx((2 / 3 + 0 + 2 / 3) / 3)
 
 
 def test_marks_become_places() -> None:

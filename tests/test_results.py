@@ -276,7 +276,13 @@ class TestReports:
         names = {path.name for path in (tmp_path / "plots").iterdir()}
         assert names == {
             f"{name}.{kind}"
-            for name in ("perturbation", "perturbation-2", "curves-predicted", "curves-target")
+            for name in (
+                "perturbation",
+                "perturbation-2",
+                "curves-predicted",
+                "curves-target",
+                "cost",
+            )
             for kind in ("png", "svg")
         }
         drawn = (tmp_path / "plots" / "curves-predicted.svg").read_text()

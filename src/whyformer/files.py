@@ -67,6 +67,7 @@ TOLD = {
     "code": "older code of the method",
     "fingerprint": "other samples: another --limit, or data that changed",
     "preparation": "another configuration, label list or preprocessing of the model",
+    "protocol": "an older way of measuring",
     "rules": "other rules under the preset's name",
     "weights": "other weights of the model",
 }

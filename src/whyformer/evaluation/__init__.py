@@ -101,7 +101,7 @@ def evaluate(
     )
     if processes()[0] != 0:
         return None
-    hidden = ("benchmark", "whyformer", "place", "preparation", "fingerprint")
+    hidden = ("benchmark", "protocol", "whyformer", "place", "preparation", "fingerprint")
     facts = {key: value for key, value in settings.items() if key not in hidden}
     if what_is(Path(why.name)) == FOLDER:
         facts["model"] = Path(why.name).resolve().name

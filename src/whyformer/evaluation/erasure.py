@@ -19,7 +19,7 @@ from whyformer.engine.outputs import as_output
 from whyformer.errors import InputError
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.documents import Document
-from whyformer.evaluation.metrics import top
+from whyformer.evaluation.metrics import orders_for, tied_share, top
 from whyformer.evaluation.task import Measure, Record, Task
 from whyformer.evaluation.texts import WordAnswers, read_passage
 from whyformer.models.pipeline import Pipeline
@@ -61,11 +61,13 @@ class Erasure(Task):
         counts = [ceil(len(tokens) * share) for share in SHARES]
         steps = range(1, min(STEPS, len(tokens)) + 1)
         for method in methods:
-            order = top(answers.scores(method, predicted), len(tokens))
-            without = [self._without(why, tokens, order[:count]) for count in (*counts, *steps)]
-            alone = [self._without(why, tokens, order[count:]) for count in counts]
-            left = probabilities(why, without)[:, predicted].tolist()
-            kept = probabilities(why, alone)[:, predicted].tolist()
+            scores = answers.scores(method, predicted)
+            tied = tied_share(scores, [*counts, *steps])
+            orders = [top(scores, len(tokens), i) for i in orders_for(tied)]
+            without = [[order[:count] for count in (*counts, *steps)] for order in orders]
+            alone = [[order[count:] for count in counts] for order in orders]
+            left = self._probability(why, tokens, without, predicted)
+            kept = self._probability(why, tokens, alone, predicted)
             yield (
                 method,
                 {
@@ -73,8 +75,24 @@ class Erasure(Task):
                     "removed": [round(p, 6) for p in left[: len(counts)]],
                     "steps": [round(p, 6) for p in left[len(counts) :]],
                     "kept": [round(p, 6) for p in kept],
+                    "tied": round(tied, 6),
+                    **answers.clock.cost(method),
                 },
             )
+
+    def _probability(
+        self,
+        why: TextPipeline,
+        tokens: Sequence[str],
+        orders: Sequence[Sequence[Sequence[int]]],
+        predicted: int,
+    ) -> list[float]:
+        """Of the class without each choice of words; a mean over the orders of tied words."""
+        found = [
+            probabilities(why, [self._without(why, tokens, gone) for gone in choices])
+            for choices in orders
+        ]
+        return torch.stack(found).mean(0)[:, predicted].tolist()
 
     def _without(self, why: TextPipeline, tokens: Sequence[str], gone: Sequence[int]) -> str:
         removed = set(gone)

@@ -10,23 +10,46 @@ from dataclasses import dataclass
 
 import numpy as np
 
+#: how many orders are averaged where many places are tied, and from which share on
+ORDERS, MANY_TIES = 3, 0.01
 
-def removal_order(relevance: np.ndarray, positive: bool) -> np.ndarray:
+
+def removal_order(relevance: np.ndarray, positive: bool, order: int = 0) -> np.ndarray:
     """Places of a flattened map in the order of their removal.
 
     Positive perturbation removes the most relevant first, negative the least relevant. Equal
-    values go in reading order, so that the result is the same everywhere.
+    values go in a random order, which is the same everywhere; ``order`` is the number of another.
     """
     values = np.asarray(relevance, float).reshape(-1)
-    return np.argsort(-values if positive else values, kind="stable")
+    drawn = np.random.default_rng([0, order]).permutation(len(values))
+    return np.lexsort((drawn, -values if positive else values))
 
 
-def removal_ranks(relevance: np.ndarray, positive: bool) -> np.ndarray:
+def removal_ranks(relevance: np.ndarray, positive: bool, order: int = 0) -> np.ndarray:
     """When each place of a map is removed: 0 first. The first int(n * share) are a share of it."""
-    order = removal_order(relevance, positive)
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(order))
+    removed = removal_order(relevance, positive, order)
+    ranks = np.empty_like(removed)
+    ranks[removed] = np.arange(len(removed))
     return ranks.reshape(np.shape(relevance))
+
+
+def tied_share(relevance: np.ndarray, cuts: Sequence[int], both_ends: bool = False) -> float:
+    """The share of places that chance orders: those of equal values that a cut separates.
+
+    A cut takes so many of the most relevant, with ``both_ends`` also of the least relevant.
+    Minus infinity stands for a place that is never taken.
+    """
+    values = np.asarray(relevance, float).reshape(-1)
+    ranked = -np.sort(-values[np.isfinite(values)])
+    ends = [*cuts, *(len(ranked) - cut for cut in cuts if both_ends)]
+    places = np.array([place for place in ends if 0 < place < len(ranked)], int)
+    torn = ranked[places][ranked[places] == ranked[places - 1]]
+    return float(np.isin(ranked, torn).mean()) if len(ranked) else 0.0
+
+
+def orders_for(tied: float) -> range:
+    """The orders that are averaged: one where ties decide hardly anything."""
+    return range(ORDERS if tied > MANY_TIES else 1)
 
 
 def area_under_curve(shares: Sequence[float], values: Sequence[float]) -> float:
@@ -135,6 +158,6 @@ def token_score(predicted: Collection[int], truth: Collection[int]) -> TokenScor
     )
 
 
-def top(scores: Sequence[float] | np.ndarray, count: int) -> list[int]:
-    """Places of the highest scores, best first; equal ones in reading order."""
-    return removal_order(np.asarray(scores), positive=True)[:count].tolist()
+def top(scores: Sequence[float] | np.ndarray, count: int, order: int = 0) -> list[int]:
+    """Places of the highest scores, best first; equal ones in a random order."""
+    return removal_order(np.asarray(scores), positive=True, order=order)[:count].tolist()

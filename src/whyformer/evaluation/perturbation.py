@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from whyformer.errors import InputError
-from whyformer.evaluation.metrics import area_under_curve, is_flat, removal_ranks
+from whyformer.evaluation.metrics import (
+    area_under_curve,
+    is_flat,
+    orders_for,
+    removal_ranks,
+    tied_share,
+)
 from whyformer.evaluation.pictures import Answers, ImageTask, Picture, logits_of
 from whyformer.evaluation.samples import ImageSample
 from whyformer.evaluation.task import Measure, Record
@@ -33,7 +39,8 @@ class Perturbation(ImageTask):
 
     Black before normalisation, in steps of a tenth; top-1 accuracy against the ground truth. The
     same forwards give deletion and insertion: the explained class's probability while the most
-    relevant pixels go, and while the least relevant come last.
+    relevant pixels go, and while the least relevant come last. Pixels of equal relevance go in a
+    random order; where these are many, several orders are averaged.
     """
 
     name = "perturbation"
@@ -59,16 +66,23 @@ class Perturbation(ImageTask):
             if not get_method(method).class_specific:
                 del asked["target"]
             maps = answers.maps(method, list(asked.values()), picture.size)
-            after = {target: perturb(why, pixels, heat) for target, heat in maps.items()}
-            record: Record = {"flat": any(is_flat(heat) for heat in maps.values())}
+            tied = {target: tied_pixels(heat) for target, heat in maps.items()}
+            after = {
+                target: [perturb(why, pixels, heat, i) for i in orders_for(tied[target])]
+                for target, heat in maps.items()
+            }
+            record: Record = {
+                "flat": any(is_flat(heat) for heat in maps.values()),
+                "tied": round(max(tied.values()), 6),
+            }
             for which, target in asked.items():
-                for direction, logits in after[target].items():
-                    shares = [whole[target], *logits.softmax(-1)[:, target], black[target]]
+                for direction in DIRECTIONS:
+                    logits = torch.stack([found[direction] for found in after[target]])
+                    left = logits.softmax(-1)[..., target].mean(0)
+                    right = (logits.argmax(-1) == label).double().mean(0)
+                    shares = [whole[target], *left, black[target]]
                     record[f"{direction}_{which}"] = {
-                        "right": [
-                            int(predicted == label),
-                            *(logits.argmax(-1) == label).int().tolist(),
-                        ],
+                        "right": [int(predicted == label), *right.tolist()],
                         "probability": [round(float(share), 6) for share in shares],
                     }
             yield method, record
@@ -120,9 +134,16 @@ def _right(setting: str, step: int, record: Record) -> list[float] | None:
     return [record[setting]["right"][step]] if setting in record else None
 
 
-def perturb(why: ImagePipeline, pixels: Tensor, heat: np.ndarray) -> dict[str, Tensor]:
+def tied_pixels(heat: np.ndarray) -> float:
+    return tied_share(heat, [int(heat.size * share) for share in SHARES], both_ends=True)
+
+
+def perturb(
+    why: ImagePipeline, pixels: Tensor, heat: np.ndarray, order: int = 0
+) -> dict[str, Tensor]:
     """The logits after each step, for both directions, in one batch."""
     gone = torch.tensor([int(heat.size * share) for share in SHARES]).view(-1, 1, 1)
-    kept = [torch.from_numpy(removal_ranks(heat, d == "positive")) >= gone for d in DIRECTIONS]
+    ranks = [removal_ranks(heat, direction == "positive", order) for direction in DIRECTIONS]
+    kept = [torch.from_numpy(rank) >= gone for rank in ranks]
     logits = logits_of(why, pixels * torch.cat(kept).unsqueeze(1))
     return dict(zip(DIRECTIONS, logits.split(len(SHARES)), strict=True))

@@ -17,7 +17,9 @@ from whyformer.engine.outputs import as_output
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.samples import ImageSample
 from whyformer.evaluation.task import Record, Task
-from whyformer.methods import get_method
+from whyformer.evaluation.timing import Clock
+from whyformer.explanation import Explanation
+from whyformer.methods import Method, get_method
 from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline, Recorded
 
@@ -36,23 +38,23 @@ class Picture:
 
 
 class Answers:
-    """What methods say about one picture; the model reads it when the first question needs it."""
+    """What methods say about one picture, each from a recording of its own, timed."""
 
     def __init__(self, why: ImagePipeline, pixels: Tensor, preset: str, cache: Cache) -> None:
         self._why, self._pixels, self._preset, self._cache = why, pixels, preset, cache
+        self.clock = Clock(next(why.model.parameters()).device)
         self._given = b""
         if cache.folder is not None:
             self._given = str(tuple(pixels.shape)).encode() + pixels.numpy().tobytes()
 
     @cached_property
-    def _recorded(self) -> Recorded:
-        return self._why.record_picture(self._pixels)
-
-    @cached_property
     def logits(self) -> np.ndarray:
-        return self._cache.remember(
-            "logits", self._given, lambda: self._recorded.logits[0].float().cpu().numpy()
-        )
+        return self._cache.remember("logits", self._given, self._forward)
+
+    def _forward(self) -> np.ndarray:
+        """The logits, from the model's own forward, whose time is what others are compared with."""
+        found, self.clock.forward = self.clock.time(lambda: logits_of(self._why, self._pixels))
+        return found[0].numpy()
 
     @property
     def predicted(self) -> int:
@@ -69,9 +71,11 @@ class Answers:
         wanted = list(dict.fromkeys(targets))
         asked: list[int | None] = [*wanted] if chosen.class_specific else [None]
         found = []
+        asking = Asking(self._why, self._pixels, chosen, self._preset)
         for target in asked:
             name = f"{method} {code_of(method)} {self._preset} {target}"
-            patches = self._cache.remember(name, self._given, partial(self._ask, method, target))
+            make = partial(self._ask, asking, target)
+            patches = self._cache.remember(name, self._given, make)
             flat = torch.from_numpy(patches)[None, None]
             full = F.interpolate(flat, size, mode="bilinear", align_corners=False)
             found.append(full[0, 0].double().numpy())
@@ -79,12 +83,29 @@ class Answers:
             zip(wanted, found if chosen.class_specific else found * len(wanted), strict=True)
         )
 
-    def _ask(self, method: str, target: int | None) -> np.ndarray:
-        quiet = {"progress": False} if "progress" in get_method(method).options else {}
-        answer = self._recorded.explain(target, method, self._preset, matrix=False, **quiet)
+    def _ask(self, asking: Asking, target: int | None) -> np.ndarray:
+        if self.clock.forward is None:
+            self._forward()
+        answer, seconds = self.clock.time(lambda: asking(target))
+        self.clock.add(asking.method.name, seconds)
         pixels = answer.input_relevance
         found = answer.tokens.to_map(answer.relevance) if pixels is None else pixels
         return found[0].float().cpu().numpy()
+
+
+class Asking:
+    """One method's questions to one recording, which the first question makes."""
+
+    def __init__(self, why: ImagePipeline, pixels: Tensor, method: Method, preset: str) -> None:
+        self._why, self._pixels, self.method, self._preset = why, pixels, method, preset
+
+    @cached_property
+    def _recorded(self) -> Recorded:
+        return self._why.record_picture(self._pixels, maps=self.method.maps)
+
+    def __call__(self, target: int | None) -> Explanation:
+        quiet = {"progress": False} if "progress" in self.method.options else {}
+        return self._recorded.explain(target, self.method.name, self._preset, matrix=False, **quiet)
 
 
 class ImageTask(Task):
@@ -102,7 +123,8 @@ class ImageTask(Task):
     ) -> Iterator[tuple[str, Record]]:
         assert isinstance(why, ImagePipeline)
         answers = Answers(why, prepared.pixels, self.preset, cache)
-        return self.measure_image(why, prepared, answers, methods)
+        for method, record in self.measure_image(why, prepared, answers, methods):
+            yield method, {**record, **answers.clock.cost(method)}
 
     @abstractmethod
     def measure_image(

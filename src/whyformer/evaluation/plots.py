@@ -20,6 +20,7 @@ COLOURS = (
     "#6d2a8c", "#0f766e", "#1d4ed8", "#c2410c", "#a16207", "#be185d", "#475569", "#65a30d",
     "#0891b2", "#92400e", "#6b7280",
 )  # fmt: skip
+MARKERS = "osD^vP*X<>"
 LINES = ("-", "--", "-.", ":")
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -57,6 +58,8 @@ def plots_of(result: Result) -> dict[str, dict[str, bytes]]:
         setting = f"positive_{which}"
         if any(m.path[0] == setting and result.having(m) for m in result.measures):
             drawn[f"curves-{which}"] = partial(removal_curves, result, which)
+    if result.cost:
+        drawn["cost"] = partial(quality_and_cost, result)
     return {name: _saved(draw) for name, draw in drawn.items()}
 
 
@@ -109,6 +112,34 @@ def bars(table: Table) -> Figure:
     return figure
 
 
+def quality_and_cost(result: Result) -> Figure:
+    """Each method's figures over the time that it takes, in forwards of the model."""
+    from matplotlib.ticker import LogLocator
+
+    table = min(tables_of(result), key=lambda table: len(table.measures))
+    figure, axes = _figure(len(table.measures), 3.2, 3.4)
+    for axis, measure in zip(axes, table.measures, strict=True):
+        for i, method in enumerate(result.methods):
+            if method not in result.having(measure) or method not in result.cost:
+                continue
+            e, cost, colour = result.estimates[method, measure], result.cost[method], COLOURS
+            axis.plot([cost, cost], [e.low, e.high], color=colour[i % len(colour)], linewidth=1)
+            axis.plot(
+                [cost],
+                [e.value],
+                MARKERS[i % len(MARKERS)],
+                color=colour[i % len(colour)],
+                label=method,
+            )
+        better = "low is good" if measure.less_is_better else "high is good"
+        axis.set(title=f"{measure.column} ({better})", xscale="log", xlabel="cost (forwards)")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter("")
+    _legend(figure, *axes)
+    return figure
+
+
 def _curves(axis: Axes, result: Result, prefix: tuple[str, ...], scale: float = 1) -> None:
     measures = [m for m in result.measures if m.path[: len(prefix)] == prefix]
     x = [scale * float(measure.path[-1]) for measure in measures]
@@ -135,9 +166,14 @@ def _figure(
     return figure, list(axes[0])
 
 
-def _legend(figure: Figure, axis: Axes) -> None:
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper")
+def _legend(figure: Figure, *axes: Axes) -> None:
+    """Every label once, of all panels."""
+    found = {
+        label: handle
+        for axis in axes
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(list(found.values()), list(found), loc="outside right upper")
 
 
 def _saved(draw: Callable[[], Figure]) -> dict[str, bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from whyformer.engine.rules import get_preset
 from whyformer.errors import InputError
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.documents import Document
-from whyformer.evaluation.metrics import average_precision, token_score, top
+from whyformer.evaluation.metrics import ORDERS, average_precision, tied_share, token_score, top
 from whyformer.evaluation.task import Measure, Record, Task
 from whyformer.evaluation.texts import WordAnswers, read_passage
 from whyformer.methods import DEFAULT_METHOD
@@ -53,14 +53,17 @@ class Rationales(Task):
             scores = np.full(len(document.tokens), -np.inf)
             part = slice(passage.first, passage.first + len(passage.tokens))
             scores[part] = answers.scores(method, document.label, **self._options(method))
-            best = top(scores, min(max(COUNTS), int(np.isfinite(scores).sum())))
+            taken = min(max(COUNTS), int(np.isfinite(scores).sum()))
+            orders = [top(scores, taken, order) for order in range(ORDERS)]
             yield (
                 method,
                 {
                     "docid": document.docid or document.key,
-                    "best": best,
-                    "f1": [token_score(best[:count], document.evidence).f1 for count in COUNTS],
+                    "best": orders[0],
+                    "f1": [mean_f1(orders, count, document.evidence) for count in COUNTS],
                     "precision": average_precision(truth, scores),
+                    "tied": round(tied_share(scores, COUNTS), 6),
+                    **answers.clock.cost(method),
                 },
             )
 
@@ -84,6 +87,11 @@ class Rationales(Task):
             column="average_precision",
         )
         return [*found, precision]
+
+
+def mean_f1(orders: Sequence[Sequence[int]], count: int, evidence: Collection[int]) -> float:
+    """Over the orders of words with equal scores."""
+    return float(np.mean([token_score(best[:count], evidence).f1 for best in orders]))
 
 
 def _f1(place: int, record: Record) -> list[float]:

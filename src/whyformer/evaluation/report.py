@@ -3,7 +3,8 @@
 `results.json` has, under each benchmark's name, every method's figures in percent, as the paper
 prints them. The same tree under ``intervals`` has their 95 % bootstrap intervals, and ``tests`` the
 paired comparisons of each column's best with the others; ``published`` has the paper's figures
-where model and data are the paper's. ``model``, ``weights``, ``data``, ``preset``, ``methods``,
+where model and data are the paper's. ``cost`` has the time of an explanation by each method, in
+forwards of the model. ``model``, ``weights``, ``data``, ``preset``, ``methods``,
 ``versions`` and ``counts`` say what was measured; where several benchmarks are reported together
 these stand under ``runs``, by benchmark.
 """
@@ -47,6 +48,8 @@ def to_tree(results: Sequence[Result]) -> Tree:
     tree["intervals"] = {result.benchmark: figures(result, interval) for result in results}
     if any(result.published for result in results):
         tree["published"] = {result.benchmark: known(result) for result in results}
+    if any(result.cost for result in results):
+        tree["cost"] = {result.benchmark: result.cost for result in results}
     tree["tests"] = {result.benchmark: tests(result) for result in results}
     if len(results) == 1:
         tree |= facts(results[0])
@@ -101,6 +104,8 @@ def facts(result: Result) -> Tree:
     counts: Tree = {"samples": result.samples, "failed": len(result.failures)}
     if result.flat:
         counts["flat_maps"] = result.flat
+    if result.tied:
+        counts["tied_percent"] = result.tied
     return {**result.facts, "methods": result.methods, "counts": counts}
 
 

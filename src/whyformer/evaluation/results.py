@@ -39,8 +39,10 @@ class Result:
     """A benchmark's figures by method and measure, and the tests between the methods.
 
     ``facts`` say what was measured on what; ``failures`` are the samples that could not be, with
-    the reason; ``flat`` counts each method's maps without any differences, whose order is that of
-    reading; ``published`` are the paper's figures where model and data are the paper's.
+    the reason; ``flat`` counts each method's maps without any differences; ``tied`` is the mean
+    share, in percent, of pixels or words that chance orders because others are as relevant;
+    ``cost`` is the median time of an explanation, in forwards of the model; ``published`` are the
+    paper's figures where model and data are the paper's.
     """
 
     benchmark: str
@@ -52,6 +54,8 @@ class Result:
     failures: dict[str, str]
     flat: dict[str, int]
     facts: Record = field(default_factory=dict)
+    tied: dict[str, float] = field(default_factory=dict)
+    cost: dict[str, float] = field(default_factory=dict)
     published: dict[tuple[str, Measure], float] = field(default_factory=dict)
 
     def having(self, measure: Measure) -> list[str]:
@@ -86,6 +90,10 @@ class Result:
         if self.flat:
             counted = ", ".join(f"{method} {count}" for method, count in self.flat.items())
             said += f"; maps without any differences: {counted}"
+        tied = {method: share for method, share in self.tied.items() if share >= 1}
+        if tied:
+            counted = ", ".join(f"{method} {share:.0f} %" for method, share in tied.items())
+            said += f"; in random order, because equally relevant: {counted}"
         if "notes" in self.facts:
             said += f"; {self.facts['notes']}"
         return said
@@ -99,6 +107,8 @@ class Numbers:
         self.places: dict[Measure, slice] = {}
         self.values = np.empty((len(keys), 0))
         self.flat = np.zeros(len(keys), bool)
+        self.tied = np.zeros(len(keys))
+        self.forwards = np.full(len(keys), np.nan)
 
     def add(self, row: int, record: Record) -> None:
         found = [measure.numbers(record) for measure in self._measures]
@@ -107,6 +117,13 @@ class Numbers:
         parts = [part for part in found if part is not None]
         self.values[row] = np.concatenate(parts)
         self.flat[row] = record.get("flat", False)
+        self.tied[row] = record.get("tied", 0)
+        self.forwards[row] = record.get("forwards", np.nan)
+
+    def cost(self, whole: np.ndarray) -> float | None:
+        """The median over the samples whose time was taken."""
+        timed = self.forwards[whole & ~np.isnan(self.forwards)]
+        return float(np.median(timed)) if len(timed) else None
 
     def _lay_out(self, found: Sequence[Sequence[float] | None]) -> None:
         width = 0
@@ -150,6 +167,8 @@ def make_result(
         width += numbers[method].values.shape[1]
     resampled = Resampled(np.concatenate([numbers[m].values[whole] for m in methods], axis=1))
     flat = {method: int(numbers[method].flat[whole].sum()) for method in methods}
+    tied = {method: float(100 * numbers[method].tied[whole].mean()) for method in methods}
+    costs = {method: numbers[method].cost(whole) for method in methods}
     result = Result(
         benchmark,
         list(methods),
@@ -160,6 +179,8 @@ def make_result(
         failures,
         {method: count for method, count in flat.items() if count},
         facts,
+        {method: share for method, share in tied.items() if share},
+        {method: cost for method, cost in costs.items() if cost is not None},
     )
     for measure in measures:
         if measure.table is not None and result.having(measure):

@@ -15,6 +15,7 @@ LEGEND = (
     "best (paired permutation test, p >= 0.05, corrected for all pairs of the column)"
 )
 PUBLISHED = "in brackets: the paper's figures (ViT-B/16, all images of the data set)"
+COST = "cost: the time of an explanation in forwards of the model, median"
 FEW = "fewer than 20 samples: the intervals are too narrow"
 
 LATEX = str.maketrans({"±": r"$\pm$", **{sign: f"\\{sign}" for sign in "_&%#$"}})
@@ -30,7 +31,8 @@ class Table:
 
     @property
     def heading(self) -> list[str]:
-        return ["method", *(measure.column for measure in self.measures)]
+        cost = ["cost"] if self.result.cost else []
+        return ["method", *(measure.column for measure in self.measures), *cost]
 
     def rows(
         self, best: str, as_good: str, plain: str = "{}", missing: str = "-"
@@ -47,6 +49,9 @@ class Table:
                 winner, others = marks[measure]
                 form = best if method == winner else as_good if method in others else plain
                 cells.append(form.format(self._figure(method, measure)))
+            if self.result.cost:
+                cost = self.result.cost.get(method)
+                cells.append(missing if cost is None else f"{cost:.1f}")
             rows.append(cells)
         return rows
 
@@ -69,7 +74,7 @@ class Table:
         return "\n".join([self.title, *lines])
 
     def markdown(self) -> str:
-        lines = [self.heading, ["---", *["---:"] * len(self.measures)]]
+        lines = [self.heading, ["---", *["---:"] * (len(self.heading) - 1)]]
         lines += [[f"`{row[0]}`", *row[1:]] for row in self.rows("**{}**", "{} ~")]
         return f"{self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -78,7 +83,7 @@ class Table:
         rows = self.rows(r"\textbf{{{}}}", r"\underline{{{}}}", missing="--")
         body = "\n".join(_latex_row(row) for row in rows)
         return (
-            f"% {self.title}\n\\begin{{tabular}}{{l{'r' * len(self.measures)}}}\n\\toprule\n"
+            f"% {self.title}\n\\begin{{tabular}}{{l{'r' * (len(self.heading) - 1)}}}\n\\toprule\n"
             f"{_latex_row(self.heading)}\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
         )
 
@@ -125,6 +130,8 @@ def to_csv(results: Sequence[Result]) -> str:
 def legend(results: Sequence[Result], best: str = "*") -> str:
     """What the signs in the tables mean; ``best`` is how they mark the best."""
     parts = [LEGEND.format(best=best)]
+    if any(result.cost for result in results):
+        parts.append(COST)
     if any(result.published for result in results):
         parts.append(PUBLISHED)
     if any(result.samples < 20 for result in results):

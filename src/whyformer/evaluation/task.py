@@ -15,6 +15,9 @@ from whyformer.models.pipeline import Pipeline
 
 Record = dict[str, Any]
 
+#: another number whenever the same samples would give other records
+PROTOCOL = 2
+
 
 def first(means: np.ndarray) -> np.ndarray:
     """The figure that is the mean of one number a sample."""
@@ -67,4 +70,5 @@ class Task(ABC):
 
     @property
     def settings(self) -> Record:
-        return {"benchmark": self.name, **asdict(self), **rules_of(self.preset)}
+        shown = {"benchmark": self.name, "protocol": PROTOCOL}
+        return {**shown, **asdict(self), **rules_of(self.preset)}

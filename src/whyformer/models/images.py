@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +21,7 @@ from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.files import FOLDER, what_is
 from whyformer.models.pipeline import Pipeline, Recorded
-
-if TYPE_CHECKING:
-    from whyformer.recording import Recording
+from whyformer.recording import Recording
 
 #: larger images are refused: decoding them can take all memory
 MOST_PIXELS = 100_000_000
@@ -64,9 +62,13 @@ class ImagePipeline(Pipeline):
             self, self.explainer.record(pixels), self._picture(pixels), tuple(notes)
         )
 
-    def record_picture(self, picture: Tensor) -> Recorded:
-        """Run the forward for pictures from 0 to 1 that are in the model's size already."""
-        return RecordedImages(self, self.explainer.record(self.normalise(picture)), picture, ())
+    def record_picture(self, picture: Tensor, maps: bool = True) -> Recorded:
+        """Run the forward for pictures from 0 to 1 that are in the model's size already.
+
+        Without ``maps`` only methods can be asked that read no attention maps.
+        """
+        recording = Recording(self.explainer, self.normalise(picture), maps=maps)
+        return RecordedImages(self, recording, picture, ())
 
     def read(self, image: Image.Image) -> Tensor:
         """A picture as the model's own preprocessing leaves it, before it normalises.

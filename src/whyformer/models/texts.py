@@ -70,6 +70,12 @@ class TextPipeline(Pipeline):
             )
         return RecordedWindows(self, self._windows(texts[0]), progress)
 
+    def batches(self, text: TextInput) -> list[dict[str, Tensor]]:
+        """What the model reads of a text: all of it at once, or some windows at a time."""
+        if len(self._encode([text], verbose=False)["input_ids"][0]) <= self.longest:
+            return [dict(self._encode([text], return_tensors="pt"))]
+        return [inputs for inputs, _ in self._windows(text).batches()]
+
     @property
     def reads(self) -> dict[str, Any]:
         return {"longest": self.longest}
