@@ -9,6 +9,7 @@ import pytest
 
 from command_line import Run
 from conftest import shared
+from whyformer.cli.evaluating import BENCHMARKS
 
 FEW = "transformer_attribution,rollout"
 
@@ -46,7 +47,7 @@ def test_all_of_one_model(run: Run, tmp_path: Path) -> None:
 
 
 def test_every_benchmark_says_where_its_report_is(run: Run, tmp_path: Path) -> None:
-    for benchmark in ("perturbation", "segmentation", "pointing", "grid", "rationales", "erasure"):
+    for benchmark in BENCHMARKS:
         out = tmp_path / benchmark
         code, output, errors = run(
             "evaluate", benchmark, "--limit", 1, "--methods", FEW, "--out", out

@@ -26,6 +26,8 @@ EPILOG = """benchmarks:
   rationales     the words found against those that people marked (token-F1)
   pointing       whose pixels get the relevance when one of several objects is asked about
   grid           four photos of four classes in one image: which cell answers for its class
+  saco           do more salient pixels matter more to the prediction, pair by pair
+  sanity         random weights, a little noise, and whether the relevance adds up
   erasure        the prediction without the words found, and with them alone
   all            the paper's three: perturbation, segmentation, rationales
 
@@ -37,6 +39,8 @@ examples:
   whyformer evaluate rationales --model ./my-bert --data movies/ --out runs/movies
   whyformer evaluate erasure --model ./my-bert --data datasets:imdb --limit 500 --out runs/imdb
   whyformer evaluate grid --model ./my-vit --data imagenet/val --limit 100 --out runs/grid
+  whyformer evaluate saco --model ./my-vit --data imagenet/val --limit 200 --out runs/saco
+  whyformer evaluate sanity --model ./my-vit --data photos/ --limit 10 --out runs/sanity
   whyformer evaluate pointing --limit 200 --methods-from mine.py --methods mine,rollout
   whyformer evaluate grid --methods generic_attention,generic_attention:gradient=libra,fullgrad
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
@@ -47,7 +51,16 @@ flat validation folder with its ground truth file, a folder with index.jsonl (li
 datasets:NAME. A killed run goes on where it was when the same command is started again; methods
 can be added to a finished run. On several machines --out is a folder that all of them share.
 """
-BENCHMARKS = ("perturbation", "segmentation", "rationales", "pointing", "grid", "erasure")
+BENCHMARKS = (
+    "perturbation",
+    "segmentation",
+    "rationales",
+    "pointing",
+    "grid",
+    "saco",
+    "sanity",
+    "erasure",
+)
 KINDS = {name: "text" if name in ("rationales", "erasure") else "image" for name in BENCHMARKS}
 PAPER = ("perturbation", "segmentation", "rationales")
 

@@ -22,7 +22,9 @@ from whyformer.evaluation.rationales import COUNTS, Rationales, eraser_lines
 from whyformer.evaluation.report import save_report
 from whyformer.evaluation.results import Result, make_result
 from whyformer.evaluation.runner import processes, read_records, run
+from whyformer.evaluation.saco import Saco
 from whyformer.evaluation.samples import HUB, Samples, Some, open_images
+from whyformer.evaluation.sanity import Sanity
 from whyformer.evaluation.segmentation import Segmentation
 from whyformer.evaluation.task import Task
 from whyformer.evaluation.texts import CUTS
@@ -37,7 +39,17 @@ from whyformer.models.texts import TextPipeline
 __all__ = ["BENCHMARKS", "Result", "evaluate", "save_report"]
 
 BENCHMARKS: dict[str, type[Task]] = {
-    task.name: task for task in (Perturbation, Segmentation, Rationales, Pointing, Grid, Erasure)
+    task.name: task
+    for task in (
+        Perturbation,
+        Segmentation,
+        Rationales,
+        Pointing,
+        Grid,
+        Saco,
+        Sanity,
+        Erasure,
+    )
 }
 
 
@@ -60,15 +72,15 @@ def evaluate(
 ) -> Result | None:
     """Run a benchmark and write its report; under ``torchrun`` the first process returns it.
 
-    ``benchmark``: "perturbation", "segmentation", "pointing" or "grid" for images, "rationales" or
-    "erasure" for texts. ``data``: a folder or file, samples of your own, or None for the embedded
-    scenes and reviews; ``limit`` takes evenly chosen samples, or so many grids, whose photos the
-    model must recognise with a probability of ``confidence``. ``split`` is a part of an ERASER
-    directory or a Hugging Face data set. For texts: ``cut`` is what is read of a long document
-    ("head", "tail", "windows"), ``longest`` reads fewer word pieces than the model could, and
-    ``removal`` ("mask", "delete") is how erasure takes words away. ``out`` keeps the run, which
-    can be resumed, also with more methods; ``cache`` keeps the maps for other runs. A method may
-    have options: "generic_attention:gradient=libra".
+    ``benchmark``: "perturbation", "segmentation", "pointing", "grid", "saco" or "sanity" for
+    images, "rationales" or "erasure" for texts. ``data``: a folder or file, samples of your own,
+    or None for the embedded scenes and reviews; ``limit`` takes evenly chosen samples, or so many
+    grids, whose photos the model must recognise with a probability of ``confidence``. ``split`` is
+    a part of an ERASER directory or a Hugging Face data set. For texts: ``cut`` is what is read of
+    a long document ("head", "tail", "windows"), ``longest`` reads fewer word pieces than the model
+    could, and ``removal`` ("mask", "delete") is how erasure takes words away. ``out`` keeps the
+    run, which can be resumed, also with more methods; ``cache`` keeps the maps for other runs. A
+    method may have options: "generic_attention:gradient=libra".
     """
     task = make_task(benchmark, preset, cut, removal)
     if why.kind != task.kind:

@@ -161,3 +161,38 @@ def token_score(predicted: Collection[int], truth: Collection[int]) -> TokenScor
 def top(scores: Sequence[float] | np.ndarray, count: int, order: int = 0) -> list[int]:
     """Places of the highest scores, best first; equal ones in a random order."""
     return removal_order(np.asarray(scores), positive=True, order=order)[:count].tolist()
+
+
+def salience_agreement(salience: Sequence[float], drops: Sequence[float]) -> float:
+    """SaCo (Wu et al. 2024) of groups of pixels, the most salient first; from -1 to 1.
+
+    Every two groups count by their difference of salience: for, where the more salient one's
+    absence makes the prediction drop at least as much, or else against. Without differences: 0.
+    """
+    found = weight = 0.0
+    for i in range(len(salience)):
+        for j in range(i + 1, len(salience)):
+            apart = salience[i] - salience[j]
+            found += apart if drops[i] >= drops[j] else -apart
+            weight += abs(apart)
+    return found / weight if weight else 0.0
+
+
+def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Spearman's; a map without differences has no ranks, and remembers nothing: 0."""
+    if is_flat(one) or is_flat(other):
+        return 0.0
+    return float(np.corrcoef(mean_ranks(one), mean_ranks(other))[0, 1])
+
+
+def mean_ranks(values: np.ndarray) -> np.ndarray:
+    """The rank of every value; equal ones share the mean of theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[places.reshape(-1)]
+
+
+def relative_change(before: np.ndarray, after: np.ndarray) -> float:
+    """|after - before| / |before|, in the Euclidean norm; 0 where both maps are zero."""
+    size, moved = np.linalg.norm(before), np.linalg.norm(after - before)
+    return float(moved / size) if size else float(moved > 0)

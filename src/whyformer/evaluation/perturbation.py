@@ -44,13 +44,12 @@ class Perturbation(ImageTask):
     """
 
     name = "perturbation"
+    stretched = False
 
     def prepare(self, why: Pipeline, sample: ImageSample) -> Picture:
-        """Images go through the model's own preprocessing."""
-        assert isinstance(why, ImagePipeline)
         if sample.label is None:
             raise InputError("the sample has no label, which perturbation needs")
-        return Picture(sample, why.read(sample.image))
+        return super().prepare(why, sample)
 
     def measure_image(
         self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -112,11 +113,12 @@ class ImageTask(Task):
     """A benchmark of image models."""
 
     kind = "image"
+    #: straight to the model's size, so that masks fit; else by the model's own preprocessing
+    stretched: ClassVar[bool] = True
 
     def prepare(self, why: Pipeline, sample: ImageSample) -> Picture:
-        """Images are stretched straight to the model's size, so that masks fit."""
         assert isinstance(why, ImagePipeline)
-        return Picture(sample, why.fit(sample.image))
+        return Picture(sample, (why.fit if self.stretched else why.read)(sample.image))
 
     def measure(
         self, why: Pipeline, prepared: Picture, methods: Sequence[str], cache: Cache

@@ -58,6 +58,8 @@ def plots_of(result: Result) -> dict[str, dict[str, bytes]]:
         setting = f"positive_{which}"
         if any(m.path[0] == setting and result.having(m) for m in result.measures):
             drawn[f"curves-{which}"] = partial(removal_curves, result, which)
+    if any(m.path[0] == "randomised" for m in result.measures):
+        drawn["curves-randomised"] = partial(forgetting_curves, result)
     if result.cost:
         drawn["cost"] = partial(quality_and_cost, result)
     return {name: _saved(draw) for name, draw in drawn.items()}
@@ -82,6 +84,20 @@ def f1_curves(result: Result) -> Figure:
     figure, (axis,) = _figure(1, 5.6, 3.8)
     _curves(axis, result, ("token_f1",))
     axis.set(xlabel="words in the rationale", ylabel="token-F1 (%)", ylim=(0, None))
+    _legend(figure, axis)
+    return figure
+
+
+def forgetting_curves(result: Result) -> Figure:
+    """How much of the trained model's map is left while blocks lose their weights."""
+    figure, (axis,) = _figure(1, 5.6, 3.8)
+    _curves(axis, result, ("randomised", "curve"), scale=100)
+    axis.set(
+        title="low is good",
+        xlabel="blocks with random weights, from the output down (%)",
+        ylabel="rank correlation with the map (%)",
+        ylim=(0, None),
+    )
     _legend(figure, axis)
     return figure
 
