@@ -15,7 +15,7 @@ from whyformer.code import code_of
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.results import make_result
 from whyformer.evaluation.runner import read_records
-from whyformer.evaluation.tables import to_latex, to_markdown, to_text
+from whyformer.evaluation.tables import to_csv, to_latex, to_markdown, to_text
 from whyformer.evaluation.task import Measure
 from whyformer.evaluation.texts import logits_of
 from whyformer.evaluation.timing import Clock
@@ -53,6 +53,7 @@ def test_the_median_of_the_samples_that_were_timed() -> None:
     assert "| method | score | cost |\n| --- | ---: | ---: |" in to_markdown([found])
     assert "in forwards of the model" in to_markdown([found])
     assert r"\begin{tabular}{lrr}" in to_latex([found])
+    assert "made_up,gradcam,cost,4.0,,,4\n" in to_csv([found])
     untimed = make_result("made_up", [SCORE], ["gradcam"], ["3"], records, facts)
     assert untimed.cost == {}
     assert "cost" not in to_text(untimed)

@@ -114,7 +114,7 @@ def to_latex(results: Sequence[Result]) -> str:
 
 
 def to_csv(results: Sequence[Result]) -> str:
-    """Every figure, those that no table shows as well."""
+    """Every figure, those that no table shows as well; a cost has no interval."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["benchmark", "method", "measure", "value", "low", "high", "n"])
@@ -124,6 +124,8 @@ def to_csv(results: Sequence[Result]) -> str:
             writer.writerow(
                 [result.benchmark, method, path, e.value, e.low, e.high, result.samples]
             )
+        for method, cost in result.cost.items():
+            writer.writerow([result.benchmark, method, "cost", cost, "", "", result.samples])
     return buffer.getvalue()
 
 
