@@ -128,11 +128,11 @@ class TestFigures:
                 sample = mosaics[i]
                 pixels = torch.from_numpy(np.array(sample.image)).permute(2, 0, 1)[None] / 255
                 for number, label in enumerate(sample.masks):
-                    heat = why.record_picture(pixels).explain(label, method).image_map()[0]
+                    heat = why.record_picture(pixels).explain(label, method).image_map()[0].tolist()
                     sums = [0.0] * 4
                     for y in range(96):
                         for x in range(96):
-                            sums[2 * (y >= 48) + (x >= 48)] += max(0.0, float(heat[y, x]))
+                            sums[2 * (y >= 48) + (x >= 48)] += max(0.0, heat[y][x])
                     shares.append(sums[number] / sum(sums))
                     firsts.append(max(range(4), key=sums.__getitem__) == number)
             found = json.loads((tmp_path / "results.json").read_text())["grid"][method]

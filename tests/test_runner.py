@@ -101,6 +101,16 @@ class TestResuming:
         with pytest.raises(InputError, match="holds a run with another benchmark"):
             evaluate("segmentation", why, limit=4, out=tmp_path, progress=False)
 
+    def test_an_older_way_of_measuring_is_not_mixed_in(self, why: Any, tmp_path: Path) -> None:
+        """Runs from before ties were broken by chance know no protocol."""
+        point(why, tmp_path)
+        settings = json.loads((tmp_path / "settings.json").read_text())
+        del settings["protocol"]
+        (tmp_path / "settings.json").write_text(json.dumps(settings))
+        with pytest.raises(InputError, match="holds a run with an older way of measuring"):
+            point(why, tmp_path)
+        assert "protocol" not in figures(tmp_path)
+
     def test_a_method_joins_a_finished_run(self, why: Any, tmp_path: Path) -> None:
         """Nothing is measured twice, and all methods are compared on the same samples."""
         point(why, tmp_path / "later", methods=FEW[:1])
