@@ -1,0 +1,47 @@
+"""Iterated integrated attributions (Barkan et al. 2023), with two integrals."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from whyformer.errors import ModelError
+from whyformer.methods.question import Answer, Question
+from whyformer.methods.registry import Facts, register
+from whyformer.methods.tables import gradient_table
+from whyformer.methods.varying import at_least
+
+
+@register(
+    "iia",
+    "attention times its gradient, averaged over interpolated inputs and last attention, rolled "
+    "out (Barkan et al. 2023)",
+    on_request=True,
+    facts=Facts("Barkan et al.", 2023, "9 F 9 B"),
+)
+def iia(
+    question: Question, *, steps: int = 3, gradient: str = "gradient", progress: bool = True
+) -> Answer:
+    """prod_b (I + mean_{i,k} E_h (A_b G_b)^+), at inputs i/n X with k/n A_L for the last map.
+
+    i and k count from 1 to n = ``steps``; it costs n^2 forwards and backwards, and the authors
+    take n = 10. This reading averages the layers and rolls them out once. ``gradient`` names the
+    backward that G is of.
+    """
+    from tqdm.auto import tqdm
+
+    table = gradient_table(gradient)
+    at_least("steps", steps, 1)
+    softmax = question.trace.seen.attention[len(question.reached) - 1].softmax
+    if softmax is None:
+        raise ModelError("iia interpolates a softmax's result; the last attention is of none")
+    total = [attention.new_zeros(attention[:, 0].shape) for attention in question.attention]
+    grid = list(product(range(1, steps + 1), repeat=2))
+    for i, k in tqdm(grid, desc="iia", unit="step", disable=not progress):
+        there = question
+        if (i, k) != (steps, steps):
+            scaled = {softmax.number: lambda weights, k=k: weights * (k / steps)}
+            there = question.at(question.input * (i / steps), scaled)
+        slopes = there.gradients(table=table)
+        for layer, a, g in zip(total, there.attention, slopes, strict=True):
+            layer += (a * g).clamp(min=0).mean(1) / len(grid)
+    return question.roll_out(total)
