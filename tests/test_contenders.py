@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import contenders
 import whyformer
 from contenders import ask, decoder
-from test_streams import bart, swin
+from test_streams import bart, clip, swin
 from test_tiny_transformer import Tiny, close
 from whyformer.engine import GRADIENTS
 from zoo import Encoder, pixels, quick
@@ -22,7 +22,7 @@ METHODS = (
     "attnlrp", "cp_lrp", "attcat", "grad_sam", "tam", "bt_head", "bt_token", "iia", "tokentm",
     "legrad", "dave", "alti", "globenc",
 )  # fmt: skip
-ONE_SEQUENCE = {"tam", "bt_head", "bt_token", "tokentm", "legrad", "alti", "globenc"}
+ONE_SEQUENCE = {"tam", "bt_head", "bt_token", "tokentm", "alti", "globenc"}
 KINDS = ("image", "sequence", "mean")
 
 
@@ -199,8 +199,9 @@ def test_a_causal_decoder_and_a_batch_is_its_samples(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_windows_work_or_are_refused(method: str) -> None:
     model, image = swin(), pixels().double()
-    if method in ONE_SEQUENCE:
-        with pytest.raises(whyformer.ModelError, match="between the tokens of one sequence"):
+    if method in ONE_SEQUENCE or method == "legrad":
+        reason = "streams of one shape" if method == "legrad" else "tokens of one sequence"
+        with pytest.raises(whyformer.ModelError, match=reason):
             ask(model, image, 1, method)
         return
     together = ask(model, image, 1, method).relevance
@@ -213,9 +214,10 @@ def test_windows_work_or_are_refused(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_encoders_with_decoders_work_or_are_refused(method: str) -> None:
     model, inputs = bart()
-    if method in ONE_SEQUENCE or method in ("attcat", "grad_sam"):
-        reason = "one sequence" if method in ONE_SEQUENCE else "cross-attention"
-        with pytest.raises(whyformer.ModelError, match=reason):
+    reasons = dict.fromkeys(ONE_SEQUENCE, "one sequence")
+    reasons |= {"attcat": "cross-attention", "grad_sam": "cross-attention", "legrad": "one input"}
+    if method in reasons:
+        with pytest.raises(whyformer.ModelError, match=reasons[method]):
             ask(model, inputs, 1, method)
         return
     together = ask(model, inputs, 1, method)
@@ -244,6 +246,28 @@ def test_windows_count_the_queries_of_their_own_map() -> None:
         rolled[rows, columns] = layers[1][window].mean(0).view(4, 4)
     close(first[0], grid.flatten(), 1e-9)
     close(shifted[0], rolled.roll((2, 2), (0, 1)).flatten(), 1e-9)
+
+
+def test_legrad_reads_each_tower_of_clip() -> None:
+    """By hand: a block's class token through the last norm, the projection and the similarity."""
+    model, inputs = clip()
+    model.set_attn_implementation("eager")
+    inputs["pixel_values"] = inputs["pixel_values"].double()
+    found = ask(model, inputs, 1, "legrad")
+    vision = model.vision_model(
+        inputs["pixel_values"], output_attentions=True, output_hidden_states=True
+    )
+    words = {key: inputs[key] for key in ("input_ids", "attention_mask")}
+    pooled = model.text_model(**words).pooler_output
+    text = nn.functional.normalize(model.text_projection(pooled), dim=-1)[1]
+    expected = torch.zeros(2, 17, dtype=torch.float64)
+    for stream, attention in zip(vision.hidden_states[1:], vision.attentions, strict=True):
+        read = model.visual_projection(model.vision_model.post_layernorm(stream[:, 0]))
+        score = model.logit_scale.exp() * nn.functional.normalize(read, dim=-1) @ text
+        (slope,) = torch.autograd.grad(score.sum(), attention, retain_graph=True)
+        expected += slope.clamp(min=0).mean((1, 2)) / 2
+    close(found.relevance, expected)  # transformers' softmax is in single precision
+    assert found.part("input_ids").relevance.view(2, 3, 6)[:, 1].any()
 
 
 # -- options

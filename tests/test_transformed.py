@@ -185,3 +185,14 @@ def test_legrad_refuses_streams_that_its_head_cannot_read() -> None:
 
     with pytest.raises(whyformer.ModelError, match="legrad lets the head read"):
         whyformer.Explainer(Narrowed())(features(), 1, "legrad")
+
+
+def test_iia_refuses_a_model_that_takes_other_steps_at_other_inputs() -> None:
+    class Restless(Attends):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x * 2 if x.detach().abs().max() < 1 else x)
+
+    x = features()
+    assert x.abs().max() > 1 > x.abs().max() / 3
+    with pytest.raises(whyformer.ModelError, match="other steps at other inputs"):
+        whyformer.Explainer(Restless())(x, 1, "iia", progress=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from whyformer.errors import ModelError
@@ -12,7 +13,7 @@ from whyformer.methods.transformed import norm_of, norms_behind
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from whyformer.engine.forward_record import Made
+    from whyformer.engine.forward_record import Block, Made
 
 
 @register(
@@ -20,58 +21,89 @@ if TYPE_CHECKING:
     "the gradient of attention when the head reads each block's own stream, averaged "
     "(Bousselham et al. 2024)",
     on_request=True,
-    facts=Facts("Bousselham et al.", 2024, "12 F 24 B", works="one sequence"),
+    facts=Facts("Bousselham et al.", 2024, "1 F 2 B a block", works="one sequence"),
 )
 def legrad(question: Question) -> Answer:
     """E_{b,h,query} (d y_b / d A_b)^+, y_b the target where the stream behind block b is the last.
 
-    The stream goes through what the model has behind its last block: final norm, pooling, head.
-    Each block costs a forward with the last stream replaced. What is hidden from a query counts
-    nothing.
+    The stream goes through what the model has behind its last block: final norm, pooling, head,
+    another tower's embedding. Each block costs a forward with the last stream replaced. What is
+    hidden from a query counts nothing.
     """
     from whyformer.engine import GRADIENT
 
-    question.needs_one_sequence("legrad")
-    last = last_stream(question)
-    maps = question.trace.seen.attention
-    streams = [block.entry for block in question.trace.seen.blocks[1:]] + [last.out]
+    if len(question.trace.seen.blocks) != len(question.attention):
+        raise refusal()
     layers = []
-    for seen, stream in zip(maps, streams, strict=True):
-        slope = read_out(question, last, stream)
-        (found,) = question.trace.backward(GRADIENT, [(stream, slope)], [seen.weights])
-        shown = question.shaped(seen.weights.detach())
-        slopes = shown * 0 if found is None else question.shaped(found).clamp(min=0)
-        layers.append((slopes * (shown > 0)).mean(1))
-    masses = question.onto_streams(layers, "legrad")
-    return question.carry([mass / len(masses) for mass in masses])
+    for tower in towers(question):
+        last = last_stream(question, [block for _, block in tower])
+        streams = [block.entry for _, block in tower[1:]] + [last.out]
+        for (number, _), stream in zip(tower, streams, strict=True):
+            slope = read_out(question, last, stream)
+            weights = question.trace.seen.attention[number].weights
+            (found,) = question.trace.backward(GRADIENT, [(stream, slope)], [weights])
+            shown = question.attention[number]
+            slopes = shown * 0 if found is None else question.shaped(found).clamp(min=0)
+            layers.append((slopes * (shown > 0)).mean(1) / len(tower))
+    return question.carry(question.onto_streams(layers, "legrad"))
 
 
-def last_stream(question: Question) -> Made:
-    """What leaves the last block, like that which enters every block but the first."""
+def towers(question: Question) -> list[list[tuple[int, Block]]]:
+    """The blocks, with their numbers, by the inputs that they read; no input is read by two."""
+    found: dict[frozenset[int], list[tuple[int, Block]]] = {}
+    for number, block in enumerate(question.trace.seen.blocks):
+        found.setdefault(inputs_of(question, block.entry), []).append((number, block))
+    together = [number for inputs in found for number in inputs]
+    ordered = [number for tower in found.values() for number, _ in tower]
+    if len(together) != len(set(together)) or ordered != sorted(ordered):
+        raise refusal()
+    return list(found.values())
+
+
+def inputs_of(question: Question, value: Tensor) -> frozenset[int]:
+    """The numbers of the roots that a value was computed from."""
+    from whyformer.engine.graph import nodes
+
+    leaves = {id(node.variable) for node in nodes([value]) if hasattr(node, "variable")}
+    roots = question.trace.seen.roots
+    return frozenset(number for number, root in enumerate(roots) if id(root.leaf) in leaves)
+
+
+def last_stream(question: Question, blocks: Sequence[Block]) -> Made:
+    """What leaves the last block, made like that which enters every block but the first."""
     from whyformer.engine.graph import origin
 
-    seen = question.trace.seen
+    made, last_block = question.trace.seen.made, blocks[-1]
+    inputs, shape = inputs_of(question, last_block.exit), last_block.exit.shape
     sums = [
-        m for m in seen.made if m.entry is not None and m.operation in question.trace.operations
+        m
+        for m in made
+        if m.entry is not None
+        and m.operation in question.trace.operations
+        and m.out.shape == shape
+        and inputs_of(question, m.out) == inputs
     ]
-    shape = seen.blocks[-1].entry.shape if seen.blocks else None
-    alike = [m for m in sums if m.out.shape == shape]
-    last = alike[-1] if alike else None
-    if last is not None and norms_behind(question, seen.blocks[-1], "legrad"):
-        last = norm_of(seen.made, last.out)
-    known = [m.operation for m in seen.made]
-    between = [origin(block.entry) for block in seen.blocks[1:]]
-    if (
-        last is None
-        or len(seen.blocks) != len(seen.attention)
-        or not all(type(made) is type(last.operation) and made in known for made in between)
-    ):
-        raise ModelError(
-            "legrad lets the head read every block's stream, and needs streams that one skip "
-            "connection, or one norm behind it, makes in every block; this model's are not so: "
-            "use generic_attention"
-        )
+    last = sums[-1] if sums else None
+    if last is not None and norms_behind(question, last_block, "legrad"):
+        last = norm_of(made, last.out)
+    known = [m.operation for m in made]
+    alike = last is not None and all(
+        block.entry.shape == shape
+        and (before := origin(block.entry)) in known
+        and type(before) is type(last.operation)
+        for block in blocks[1:]
+    )
+    if last is None or not alike:
+        raise refusal()
     return last
+
+
+def refusal() -> ModelError:
+    return ModelError(
+        "legrad lets the head read the stream behind every block, and needs streams of one shape "
+        "that every block makes alike, by a skip connection or a norm behind it, from one input; "
+        "this model's are not so: use generic_attention"
+    )
 
 
 def read_out(question: Question, last: Made, stream: Tensor) -> Tensor:

@@ -76,6 +76,12 @@ class Question(Reading):
         )
 
     @property
+    def input(self) -> Tensor:
+        """The main input where it enters the model: pixels, features or embeddings."""
+        roots = self.trace.seen.roots
+        return next(r.leaf for r in roots if r.name == self.tokens.name).detach()
+
+    @property
     def reached(self) -> list[Tensor]:
         """A of every map up to the last that what is asked about depends on."""
         return self.attention[: self._last + 1]

@@ -76,12 +76,6 @@ class Reading:
             raise ModelError("the model reads neither an image, nor features, nor token ids")
         return self._forward()
 
-    @property
-    def input(self) -> Tensor:
-        """The main input where it enters the model: pixels, features or embeddings."""
-        roots = self.trace.seen.roots
-        return next(r.leaf for r in roots if r.name == self.tokens.name).detach()
-
     def at(self, value: Tensor | None = None, changed: Changed | None = None) -> Any:
         """The same question at another value of the input, or with the results of steps changed."""
         if self._again is None:

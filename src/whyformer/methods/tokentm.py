@@ -30,8 +30,8 @@ def tokentm(question: Question, *, gradient: str = "gradient") -> Answer:
     steps that move information between tokens; the MLPs, which move none, are left out.
     ``gradient`` names the backward that G is of.
     """
-    slopes = question.gradients(table=gradient_table(gradient))
     blocks = transformed(question, "tokentm")
+    slopes = question.gradients(table=gradient_table(gradient))
     layers: list[Tensor | None] = [None] * len(question.attention)
     for number, block in enumerate(blocks):
         given = (block.attention * slopes[number]).clamp(min=0)

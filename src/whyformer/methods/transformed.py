@@ -80,8 +80,8 @@ def take_apart(question: Question, number: int, block: Block, mix: Mix, method: 
     if values is None or not adds_up(attention, values, stream, out):
         raise ModelError(
             f"{method} needs values that reach the stream by one matrix; behind attention map "
-            f"{number} stands something else, such as a norm, a gate or a branch beside it: use "
-            "rollout or generic_attention"
+            f"{number} stands something else, such as a norm, a gate, dropout or a branch beside "
+            "it: use rollout or generic_attention"
         )
     norms = tuple((norm, by_sample(value)) for norm, value in norms_behind(question, block, method))
     return Transformed(attention, values, stream, out, norms)
