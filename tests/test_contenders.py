@@ -273,6 +273,17 @@ def test_legrad_reads_each_tower_of_clip() -> None:
 # -- options
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_the_callers_gradient_mode_does_not_matter(mode: Any) -> None:
+    model = Tiny("image")
+    x = model.inputs(1)
+    for method in METHODS:
+        expected = ask(model, x, 1, method).relevance
+        with mode():
+            found = ask(model, x + 0, 1, method).relevance
+        assert torch.equal(found, expected), method
+
+
 def test_options_are_checked() -> None:
     model = Tiny("image")
     x = model.inputs(1)

@@ -170,6 +170,15 @@ def test_the_same_question_at_another_input() -> None:
         assert torch.allclose(found, slope)
 
 
+def test_inputs_that_were_changed_since_are_refused() -> None:
+    x = features()
+    question, recording = question_of(Attends(), x)
+    x += 1
+    for ask in (lambda: question.at(), lambda: recording.explain(1, "legrad")):
+        with pytest.raises(whyformer.InputError, match="changed in place"):
+            ask()
+
+
 def test_legrad_refuses_streams_that_its_head_cannot_read() -> None:
     class Narrowed(nn.Module):
         def __init__(self) -> None:

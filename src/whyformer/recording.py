@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whyformer.asking import ask
 from whyformer.engine import GRADIENT, PRESETS, Forward, Preset, Start, Trace, record
-from whyformer.engine.inputs import Inputs, as_call, named
+from whyformer.engine.inputs import Inputs, as_call, as_ordinary, named
 from whyformer.engine.leaks import mixing_branches
 from whyformer.engine.precision import full_precision
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
@@ -232,11 +232,13 @@ class Recording:
         """The same question at another value of the main input, or with some steps changed."""
         if len(start) != 1:
             raise ModelError("a target of several outputs cannot be asked at another input")
+        if self._forward is not None:
+            self._forward.refuse_changed()
         numbers = [i for i, r in enumerate(self.trace.seen.roots) if r.name == self.tokens.name]
         other = Recording.__new__(Recording)
         other.__dict__.update(self.__dict__)
         explainer = self._explainer
-        replaced = {} if value is None else {numbers[0]: value.detach()}
+        replaced = {} if value is None else {numbers[0]: as_ordinary(value.detach())}
         other.trace = record(
             explainer.model, self._placed, explainer.output, self._maps, replaced, changed
         )

@@ -108,13 +108,14 @@ def refusal() -> ModelError:
 
 def read_out(question: Question, last: Made, stream: Tensor) -> Tensor:
     """The gradient of the target by a stream that is put where the last one was."""
+    import torch
+
     from whyformer.engine import GRADIENT
 
-    leaf = stream.detach().clone().requires_grad_()
-    there = question
-    if stream is last.out:
-        leaf = stream
-    else:
+    there, leaf = question, stream
+    if stream is not last.out:
+        with torch.inference_mode(False):
+            leaf = stream.detach().clone().requires_grad_()
         there = question.at(changed={last.operation.number: lambda _: leaf.clone()})
     (slope,) = there.trace.backward(GRADIENT, there.start, [leaf])
     return leaf.detach() * 0 if slope is None else slope
