@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import whyformer
-from zoo import CASES, Case, text
+from zoo import CASES, Case, quick, text
 
 METHODS = [name for name in whyformer.methods() if name != "attention_flow"]
 SOME = [c for c in CASES if c.name in ("ViT", "DINOv2", "BERT", "BEiT", "by hand, mean-pooled")]
@@ -41,9 +41,9 @@ def test_a_batch_is_its_samples(case: Case, preset: str) -> None:
     singles = [explainer.record(one_of(inputs, i)) for i in range(2)]
     for method in METHODS:
         target = 1 if whyformer.methods()[method].class_specific else None
-        together = batched.explain(target, method, preset)
+        together = batched.explain(target, method, preset, **quick(method))
         for i, single in enumerate(singles):
-            alone = single.explain(target, method, preset)
+            alone = single.explain(target, method, preset, **quick(method))
             assert close(together.relevance[i], alone.relevance[0]), method
             if alone.input_relevance is not None:
                 assert close(together.input_relevance[i], alone.input_relevance[0]), method
@@ -77,8 +77,8 @@ def test_padding_does_not_matter(name: str, preset: str) -> None:
     first, second = explainer.record(short), explainer.record(padded)
     for method in METHODS:
         target = 1 if whyformer.methods()[method].class_specific else None
-        expected = first.explain(target, method, preset)
-        found = second.explain(target, method, preset)
+        expected = first.explain(target, method, preset, **quick(method))
+        found = second.explain(target, method, preset, **quick(method))
         whole_map = preset == "reference" and method == "gradcam"  # averages over padding as well
         if not whole_map:
             assert close(found.relevance[:, :6], expected.relevance, 1e-7), method

@@ -18,11 +18,11 @@ import whyformer
 from whyformer.engine import GRADIENT, PRESETS
 from whyformer.methods.attention_flow import _flow, _graph
 from whyformer.methods.question import Answer, Question
-from zoo import CASES
+from zoo import CASES, quick
 
 CASE = {case.name: case for case in CASES}
 CAPTUM = {"input_x_gradient", "integrated_gradients", "saliency", "smoothgrad"}
-AGNOSTIC = ("rollout", "raw_attention", "attention_flow")
+AGNOSTIC = ("rollout", "raw_attention", "attention_flow", "alti", "globenc")
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,11 @@ def recording() -> whyformer.Recording:
 def test_the_registry_names_every_method_with_one_line() -> None:
     found = whyformer.methods()
     assert set(found) - CAPTUM == {
-        "ablation_last_block", "ablation_no_gradient", "ablation_second_block",
-        "attention_flow", "fullgrad", "generic_attention", "gradcam", "gradient_x_input", "lrp",
-        "partial_lrp", "raw_attention", "rollout", "transformer_attribution",
+        "ablation_last_block", "ablation_no_gradient", "ablation_second_block", "alti", "attcat",
+        "attention_flow", "attnlrp", "bt_head", "bt_token", "cp_lrp", "dave", "fullgrad",
+        "generic_attention", "globenc", "grad_sam", "gradcam", "gradient_x_input", "iia", "legrad",
+        "lrp", "partial_lrp", "raw_attention", "rollout", "tam", "tokentm",
+        "transformer_attribution",
     }  # fmt: skip
     for method in found.values():
         assert method.summary
@@ -132,7 +134,7 @@ def test_lrp_of_text_reaches_the_embeddings() -> None:
 
 def test_class_agnostic_methods_refuse_a_target_politely(recording: whyformer.Recording) -> None:
     for method in AGNOSTIC:
-        options = {"progress": False} if method == "attention_flow" else {}
+        options = quick(method)
         with pytest.warns(UserWarning, match="class-agnostic"):
             asked = recording.explain(3, method, **options)
         with warnings.catch_warnings():
@@ -221,7 +223,7 @@ def test_a_new_method_is_one_function() -> None:
 
 def test_class_specific_or_not(recording: whyformer.Recording) -> None:
     for method in whyformer.methods().values():
-        options = {"progress": False} if method.name == "attention_flow" else {}
+        options = quick(method.name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             maps = [recording.explain(t, method.name, **options).relevance[:, 1:] for t in range(5)]

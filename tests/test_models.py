@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import whyformer
-from zoo import CASES, VISION_CASES, Case
+from zoo import CASES, VISION_CASES, Case, quick
 
 EVERY = [
     *(pytest.param(case, id=case.name) for case in CASES),
@@ -24,8 +24,7 @@ def test_every_model_is_explained(case: Case) -> None:
     assert recording.tokens.content.shape == (batch, case.tokens)
     assert tuple(recording.rows()[0].nonzero().flatten().tolist()) == case.rows
     for method in whyformer.methods():
-        options = {"progress": False} if method == "attention_flow" else {}
-        explanation = recording.explain(method=method, **options)
+        explanation = recording.explain(method=method, **quick(method))
         assert explanation.relevance.shape == (batch, case.tokens)
         assert explanation.relevance.isfinite().all()
         assert explanation.relevance.abs().sum() > 0 or method == "gradcam"  # may clamp all

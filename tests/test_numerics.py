@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import whyformer
 from conftest import shared
-from zoo import CASES
+from zoo import CASES, quick
 
 CASE = {case.name: case for case in CASES}
 
@@ -73,8 +73,7 @@ def test_every_method_in_every_precision(name: str, dtype: torch.dtype) -> None:
     model, inputs = CASE[name].make()
     recording = whyformer.Explainer(model.to(dtype)).record(inputs)
     for method in whyformer.methods():
-        options = {"progress": False} if method == "attention_flow" else {}
-        explanation = recording.explain(method=method, **options)
+        explanation = recording.explain(method=method, **quick(method))
         assert explanation.relevance.dtype is (torch.float32 if dtype is torch.bfloat16 else dtype)
         assert explanation.relevance.isfinite().all()
 

@@ -116,12 +116,13 @@ def softmax(x: Tensor) -> Tensor:
     return x.exp() / x.exp().sum(-1, keepdim=True)
 
 
-def run_block(block: Block, x: Tensor) -> Values:
+def run_block(block: Block, x: Tensor, scale: float = 1.0) -> Values:
+    """``scale`` multiplies the attention weights."""
     normed1 = layer_norm(x, block.norm1)
     size = WIDTH // HEADS
     parts = affine(normed1, block.qkv).split(size, -1)
     q, k, v = parts[:HEADS], parts[HEADS : 2 * HEADS], parts[2 * HEADS :]
-    a = [softmax(q[h] @ k[h].T / math.sqrt(size)) for h in range(HEADS)]
+    a = [scale * softmax(q[h] @ k[h].T / math.sqrt(size)) for h in range(HEADS)]
     for weights in a:
         weights.retain_grad()
     mixed = [a[h] @ v[h] for h in range(HEADS)]
@@ -135,7 +136,7 @@ def run_block(block: Block, x: Tensor) -> Values:
     )
 
 
-def run(model: Tiny, x: Tensor) -> Forward:
+def run(model: Tiny, x: Tensor, last_scale: float = 1.0) -> Forward:
     if model.kind == "image":
         matrix, shape = oracle.convolution_matrix(model.patches.weight.detach(), (2, 4), 2)
         x = (matrix @ x.flatten()).view(shape).flatten(1).T + model.patches.bias
@@ -143,8 +144,8 @@ def run(model: Tiny, x: Tensor) -> Forward:
         x = torch.cat([model.token[0], x])
     forward = Forward(embedded=x.detach())
     x = x + model.positions[0]
-    for block in model.blocks:
-        values = run_block(block, x)
+    for number, block in enumerate(model.blocks):
+        values = run_block(block, x, last_scale if number == len(model.blocks) - 1 else 1.0)
         forward.blocks.append(values)
         x = values.x1 + values.mlp
     forward.tokens = layer_norm(x, model.norm)

@@ -30,6 +30,14 @@ class Case:
         return model.eval(), inputs
 
 
+def quick(method: str) -> dict[str, Any]:
+    """Options by which a method shows no progress and takes few steps."""
+    import whyformer
+
+    few = {"progress": False, "steps": 2, "samples": 2}
+    return {key: few[key] for key in whyformer.methods()[method].options if key in few}
+
+
 def pixels(height: int = 32, width: int = 32, batch: int = 2) -> Tensor:
     return torch.randn(batch, 3, height, width)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whyformer.asking import ask
 from whyformer.engine import GRADIENT, PRESETS, Forward, Preset, Start, Trace, record
-from whyformer.engine.inputs import Inputs, as_call, named
+from whyformer.engine.inputs import Inputs, as_call, as_ordinary, named
 from whyformer.engine.leaks import mixing_branches
 from whyformer.engine.precision import full_precision
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
@@ -21,7 +21,7 @@ from whyformer.explanation import Blocks, Explanation, Part
 from whyformer.layout import find_sites
 from whyformer.memory import BoundedMemory
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
-from whyformer.methods.question import Answer, Memory, Question
+from whyformer.methods.question import Answer, Changed, Memory, Question
 from whyformer.pooling import named_rows
 from whyformer.sites import Site
 from whyformer.targets import ResolvedTarget, Resolver, Target
@@ -46,6 +46,7 @@ class Recording:
     ) -> None:
         self._explainer = explainer
         self._placed = explainer.place(inputs)
+        self._maps = maps
         self.trace: Trace = record(explainer.model, self._placed, explainer.output, maps)
         self.labels = fitting_labels(explainer, self.trace.output.shape[-1])
         self.sites: list[Site] = find_sites(self.trace, inputs, explainer.grid)
@@ -186,7 +187,7 @@ class Recording:
             preset,
             start,
             forward=lambda: self.forward,
-            again=lambda value: self._again(value, preset, start),
+            again=lambda value, changed: self._again(value, changed, preset, start),
             pooled=pooled,
             keep=several or self._memory is not None,
             full=full,
@@ -225,19 +226,25 @@ class Recording:
             self.trace.batch, root.lookup if own is None else None, self._explainer.output,
         )  # fmt: skip
 
-    def _again(self, value: Tensor, preset: Preset, start: Start) -> Question:
-        """The same question at another value of the main input."""
+    def _again(
+        self, value: Tensor | None, changed: Changed | None, preset: Preset, start: Start
+    ) -> Question:
+        """The same question at another value of the main input, or with some steps changed."""
+        if len(start) != 1:
+            raise ModelError("a target of several outputs cannot be asked at another input")
+        if self._forward is not None:
+            self._forward.refuse_changed()
         numbers = [i for i, r in enumerate(self.trace.seen.roots) if r.name == self.tokens.name]
         other = Recording.__new__(Recording)
         other.__dict__.update(self.__dict__)
         explainer = self._explainer
+        replaced = {} if value is None else {numbers[0]: as_ordinary(value.detach())}
         other.trace = record(
-            explainer.model, self._placed, explainer.output, True, {numbers[0]: value.detach()}
+            explainer.model, self._placed, explainer.output, self._maps, replaced, changed
         )
         other.sites = find_sites(other.trace, self._inputs, explainer.grid)
+        other.sites[0].tokens = self.sites[0].tokens
         other._memory = None
-        if len(start) != 1:
-            raise ModelError("a target of several outputs cannot be asked at another input")
         return other._question(preset, [(other.trace.output, start[0][1])])
 
     def _with_content(self, site: Site, inputs: Inputs, content: Tensor | None) -> Site:

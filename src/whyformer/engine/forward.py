@@ -46,13 +46,17 @@ class Forward:
         self._versions = {i: leaf._version for i, leaf in tensors.items()}
         self._root, self._batch = root.detach(), batch
 
-    @property
-    def root(self) -> Tensor:
+    def refuse_changed(self) -> None:
+        """The inputs have to be what was recorded."""
         for place, version in self._versions.items():
             if self._leaves[place]._version != version:
                 raise InputError(
                     "the inputs were changed in place after they were recorded; record them again"
                 )
+
+    @property
+    def root(self) -> Tensor:
+        self.refuse_changed()
         if self._root.shape[:1] != (self._batch,):
             raise ModelError(
                 f"the input enters as {tuple(self._root.shape)}, whose first axis is not the batch "

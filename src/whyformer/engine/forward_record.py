@@ -47,6 +47,15 @@ class Branch:
 
 
 @dataclass(eq=False)
+class Made:
+    """What a stream may consist of: the result of a skip connection, with its entry, or a norm."""
+
+    operation: Operation
+    out: Tensor
+    entry: Tensor | None = None
+
+
+@dataclass(eq=False)
 class Root:
     """Where an input enters the graph: a leaf, under the input's name.
 
@@ -69,6 +78,8 @@ class ForwardRecord:
     blocks: list[Block] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
     roots: list[Root] = field(default_factory=list)
+    #: skip connections and norms in the order of the forward; of a lean recording, none
+    made: list[Made] = field(default_factory=list)
     #: results of convolutions, and how many blocks there were before each
     convolutions: list[tuple[Tensor, int]] = field(default_factory=list)
     softmaxes: list[tuple[Operation, tuple[int, ...]]] = field(default_factory=list)
@@ -82,3 +93,16 @@ class ForwardRecord:
     crossed: bool = False
     #: whether it was lost, somewhere, whose each value is
     lost: bool = False
+
+    def exchange(self, one: Tensor, other: Tensor) -> None:
+        """Two tensors that changed their contents: what was noted of one is the other's."""
+        mixes = [mix for attention in self.attention for mix in attention.mixes]
+        noted = (self.attention, mixes, self.blocks, self.branches, self.made, self.roots)
+        for record in (record for records in noted for record in records):
+            for name, value in vars(record).items():
+                if value is one or value is other:
+                    setattr(record, name, other if value is one else one)
+        self.convolutions = [
+            (other if out is one else one if out is other else out, count)
+            for out, count in self.convolutions
+        ]

@@ -10,6 +10,7 @@ from torch import Tensor
 from whyformer.engine.operations import Operation, Saved, Slots, adjoint
 from whyformer.engine.rules.tables import Rule
 from whyformer.engine.samples import Samples
+from whyformer.errors import ModelError
 
 #: an additive mask below this hides a score
 MASKED = -1000.0
@@ -197,6 +198,16 @@ class Product(Binary):
             return None, each.expand_as(self.v)
         return torch.bmm(slot.mean(-2, keepdim=True), layer.mT).expand_as(self.u), None
 
+    @property
+    def values(self) -> Tensor:
+        """V of A V as (..., key, feature)."""
+        values = self.v if self.weights == 0 else self.u.mT
+        return values.unflatten(0, self.lead) if self.lead else values[0]
+
+    def by_query(self, out: Tensor) -> Tensor:
+        """A value of A V's shape as (..., query, feature)."""
+        return out if self.weights == 0 else out.mT
+
     def halves(self, slot: Tensor) -> Slots:
         """Half to each side, in equal parts to what is multiplied."""
         share = slot / (2 * self.u.shape[-1])
@@ -241,6 +252,34 @@ class Contraction(Product):
         if self.weights == 0:
             return None, adjoint(lambda v: torch.einsum(self.equation, layer, v), self.v, slot)
         return adjoint(lambda u: torch.einsum(self.equation, u, layer), self.u, slot), None
+
+    @property
+    def values(self) -> Tensor:
+        _, others, _ = self._subscripts()
+        return (self.v if self.weights == 0 else self.u).permute(self._order(others, key=True))
+
+    def by_query(self, out: Tensor) -> Tensor:
+        return out.permute(self._order(self._subscripts()[2], key=False))
+
+    def _subscripts(self) -> tuple[str, str, str]:
+        """The letters of A, of V and of their product."""
+        inputs, _, out = self.equation.replace(" ", "").partition("->")
+        own, others = inputs.split(",") if self.weights == 0 else inputs.split(",")[::-1]
+        return own, others, out
+
+    def _order(self, letters: str, key: bool) -> list[int]:
+        """The order that puts V or A V as (..., key or query, feature)."""
+        own, others, out = self._subscripts()
+        queries = [x for x in own if x not in others]
+        keys = [x for x in own if x in others and x not in out]
+        features = [x for x in others if x not in own]
+        if "." in self.equation or len(queries) != 1 or len(keys) != 1 or len(features) != 1:
+            raise ModelError(
+                f"the attention einsum {self.equation!r} has no single axis for queries, keys and "
+                "features, which this method tells from its letters"
+            )
+        lead = [x for x in own if x not in (*queries, *keys)]
+        return [letters.index(x) for x in (*lead, *(keys if key else queries), *features)]
 
     def halves(self, slot: Tensor) -> Slots:
         u, v = torch.ones_like(self.u), torch.ones_like(self.v)

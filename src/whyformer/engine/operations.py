@@ -110,6 +110,8 @@ class Operation:
     lean = False
     #: how many operands there are
     count = 1
+    #: which step of its recording it is
+    number = -1
     current: Pass
 
     def run(self, *operands: Tensor) -> Any:

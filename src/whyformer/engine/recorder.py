@@ -28,10 +28,10 @@ from whyformer.engine.following import (
     samples_of,
     tensors_in,
 )
-from whyformer.engine.forward_record import Attention, Block, Branch, ForwardRecord, Mix
+from whyformer.engine.forward_record import Attention, Block, Branch, ForwardRecord, Made, Mix
 from whyformer.engine.graph import compare, origin, scores_below
 from whyformer.engine.handlers import HANDLERS
-from whyformer.engine.local import Autograd, Generic, Softmax
+from whyformer.engine.local import Autograd, Generic, Normalisation, Softmax
 from whyformer.engine.mixing import Binary, Product, Sum
 from whyformer.engine.names import (
     FIXED,
@@ -55,7 +55,8 @@ class Recorder(TorchFunctionMode):
     """Active on one thread, for one forward; the model itself is never touched.
 
     ``maps`` false: fused attention stays fused, and no map is stored. ``replaced`` are values for
-    some of the roots, by their number.
+    some of the roots, by their number; ``changed`` are functions of the results of some steps, by
+    the number of the operation.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Recorder(TorchFunctionMode):
         batch: int,
         maps: bool = True,
         replaced: Mapping[int, Tensor] | None = None,
+        changed: Mapping[int, Callable[[Tensor], Tensor]] | None = None,
     ) -> None:
         super().__init__()
         self.current = current
@@ -71,6 +73,8 @@ class Recorder(TorchFunctionMode):
         self.maps = maps
         self.seen = ForwardRecord()
         self.roots = Roots(self.seen, batch, replaced or {})
+        self.changed = changed or {}
+        self._steps = 0
 
     # -- every call
 
@@ -127,9 +131,14 @@ class Recorder(TorchFunctionMode):
     def step(self, operation: Operation, *operands: Tensor) -> Any:
         operation.current = self.current
         operation.lean = not self.maps and operation.name not in RANDOM
+        operation.number, self._steps = self._steps, self._steps + 1
         result = Step.apply(operation, *operands)
+        if operation.number in self.changed:
+            result = self.changed[operation.number](result)
         if isinstance(operation, Softmax) and result.ndim > 2:
             self.seen.softmaxes.append((operation, tuple(result.shape)))
+        if isinstance(operation, Normalisation) and self.maps:
+            self.seen.made.append(Made(operation, result))
         for out in (result,) if isinstance(result, Tensor) else result:
             if isinstance(out, Tensor) and out.is_floating_point():
                 follow_operands(operands, out)
@@ -244,6 +253,8 @@ class Recorder(TorchFunctionMode):
             mixes=(one.attention, other.attention),
         )
         result: Tensor = self.step(operation, u, v)
+        if skip is not None and self.maps:
+            self.seen.made.append(Made(operation, result, (u, v)[skip]))
         if skip is not None and operation.mixes[1 - skip]:
             self.seen.blocks.append(Block((u, v)[skip], result, operation))
         elif skip is not None and (one, other)[1 - skip].may_mix:
@@ -258,6 +269,7 @@ class Recorder(TorchFunctionMode):
                 torch.utils.swap_tensors(target, result)
             except RuntimeError:  # held by a saved tensor or a weak reference
                 return target.copy_(result)
+            self.seen.exchange(target, result)
             if samples is not None:
                 mark(target, samples)
             return target

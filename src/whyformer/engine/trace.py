@@ -98,15 +98,19 @@ def record(
     output: Output = None,
     maps: bool = True,
     replaced: Mapping[int, Tensor] | None = None,
+    changed: Mapping[int, Callable[[Tensor], Tensor]] | None = None,
 ) -> Trace:
-    """Run the model's own forward once and keep its graph."""
+    """Run the model's own forward once and keep its graph.
+
+    ``replaced`` are other values of its roots, ``changed`` functions of the results of its steps.
+    """
     refuse_opaque(model)
     args, kwargs = as_call(inputs)
     tensors = named(args, kwargs)
     check_inputs(tensors)
     main = main_input(args, kwargs)
     batch, current = len(main), Pass()
-    recorder = Recorder(current, batch, maps, replaced)
+    recorder = Recorder(current, batch, maps, replaced, changed)
     try:
         with (
             torch.inference_mode(False),

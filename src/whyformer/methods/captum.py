@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from whyformer.errors import InputError
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
+from whyformer.methods.varying import at_least, extent, noise, varied
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -95,7 +95,6 @@ def smoothgrad(question: Question, *, samples: int = 25, spread: float = 0.15) -
     whole batch at once. Here every sample gets the same noise, from generators of its own, so that
     neither its neighbours in the batch nor their padding change a map.
     """
-    import numpy as np
     import torch
     from captum.attr import Saliency
 
@@ -104,8 +103,7 @@ def smoothgrad(question: Question, *, samples: int = 25, spread: float = 0.15) -
     with differentiable(question) as (target, root, beside):
         mean, scale = torch.zeros_like(root), spread * extent(question, root)
         for number in range(samples):
-            drawn = np.random.default_rng(number).standard_normal(root.shape[1:])
-            noisy = (root.detach() + scale * torch.from_numpy(drawn).to(root)).requires_grad_()
+            noisy = (root.detach() + scale * noise(root, number)).requires_grad_()
             mean += Saliency(target).attribute(noisy, additional_forward_args=beside) / samples
     return question.at_input(mean.detach())
 
@@ -132,28 +130,3 @@ def differentiable(
     with torch.inference_mode(False), torch.enable_grad():
         root = forward.root.clone().requires_grad_()
         yield target, root, (question.seed.clone(), *forward.sides)
-
-
-def varied(question: Question, root: Tensor) -> Tensor:
-    """What of the input is content, in a shape that broadcasts to it: all of an image."""
-    import torch
-
-    content = question.tokens.content
-    if question.tokens.kind == "image" or root.ndim > 3 or root.shape[1] > content.shape[1]:
-        return torch.ones_like(root, dtype=torch.bool)
-    own = content[:, content.shape[1] - root.shape[1] :]
-    return own.unsqueeze(-1) if root.ndim == 3 else own
-
-
-def extent(question: Question, root: Tensor) -> Tensor:
-    """Highest minus lowest value of every sample's content, (batch, 1, ...)."""
-    content = varied(question, root).expand_as(root)
-    axes = tuple(range(1, root.ndim))
-    low = root.detach().masked_fill(~content, float("inf")).amin(axes, keepdim=True)
-    high = root.detach().masked_fill(~content, float("-inf")).amax(axes, keepdim=True)
-    return high - low
-
-
-def at_least(name: str, value: float, least: float) -> None:
-    if not value >= least:
-        raise InputError(f"{name} is {value}; expected at least {least}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
+from whyformer.methods.tables import gradient_table
 
 
 @register(
@@ -11,19 +12,21 @@ from whyformer.methods.registry import Facts, register
     "the last block's heads weighted by their mean gradient (Selvaraju et al. 2017)",
     facts=Facts("Selvaraju et al.", 2017, "1 F 1 B"),
 )
-def gradcam(question: Question) -> Answer:
+def gradcam(question: Question, *, gradient: str = "gradient") -> Answer:
     """(sum_h w_h A)^+, w_h the mean of G over the content columns of the pooled row.
 
-    A preset's conventions may take a text's weights from the whole map, and scale to [0, 1].
+    ``gradient`` names the backward that G is of: "gradient", or a balanced one, "cp", "libra" or
+    "attnlrp". A preset's conventions may take a text's weights from the whole map, and scale to
+    [0, 1].
     """
     attention = question.last_attention
-    gradient = question.gradients(last_only=True)[-1]
-    content = question.columns(gradient)
+    slope = question.gradients(last_only=True, table=gradient_table(gradient))[-1]
+    content = question.columns(slope)
     scaled, image = question.preset.conventions.scaled_gradcam, question.tokens.kind == "image"
     if scaled and not image:
-        weights = gradient.mean((2, 3), keepdim=True)
+        weights = slope.mean((2, 3), keepdim=True)
     else:
-        weights = (gradient * content).sum(-1, keepdim=True) / content.sum(-1, keepdim=True)
+        weights = (slope * content).sum(-1, keepdim=True) / content.sum(-1, keepdim=True)
     cam = (weights * attention).sum(1).clamp(min=0)
     if not scaled:
         return question.pool(cam)

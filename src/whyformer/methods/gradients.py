@@ -32,6 +32,30 @@ def gradient_x_input(question: Question, *, gradient: str = "libra") -> Answer:
 
 
 @register(
+    "attnlrp",
+    "the input times its gradient, attention and norms balanced (Achtibat et al. 2024)",
+    maps=False,
+    on_request=True,
+    facts=Facts("Achtibat et al.", 2024, "1 F 1 B", signed=True, works="any model"),
+)
+def attnlrp(question: Question) -> Answer:
+    """``gradient_x_input(gradient="attnlrp")``: AttnLRP's epsilon form as a gradient."""
+    return gradient_x_input(question, gradient="attnlrp")
+
+
+@register(
+    "cp_lrp",
+    "the input times its gradient, attention and deviations held constant (Ali et al. 2022)",
+    maps=False,
+    on_request=True,
+    facts=Facts("Ali et al.", 2022, "1 F 1 B", signed=True, works="any model"),
+)
+def cp_lrp(question: Question) -> Answer:
+    """``gradient_x_input(gradient="cp")``: conservative propagation as a gradient."""
+    return gradient_x_input(question, gradient="cp")
+
+
+@register(
     "fullgrad",
     "streams times their gradients, summed over the blocks (FullGrad+; Mehri et al. 2025)",
     maps=False,

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import MethodError, ModelError
 from whyformer.methods.answer import Answer, Maps, Stream
-from whyformer.methods.reading import Memory, Reading
+from whyformer.methods.reading import Changed, Memory, Reading
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from whyformer.engine import RollOut, Start
 
-__all__ = ["Answer", "Maps", "Memory", "Question", "Stream"]
+__all__ = ["Answer", "Changed", "Maps", "Memory", "Question", "Stream"]
 
 
 class Question(Reading):
@@ -75,10 +75,63 @@ class Question(Reading):
             answer, self._product(layers, normalise_rows) if self._full else None
         )
 
+    @property
+    def input(self) -> Tensor:
+        """The main input where it enters the model: pixels, features or embeddings."""
+        roots = self.trace.seen.roots
+        return next(r.leaf for r in roots if r.name == self.tokens.name).detach()
+
+    @property
+    def reached(self) -> list[Tensor]:
+        """A of every map up to the last that what is asked about depends on."""
+        return self.attention[: self._last + 1]
+
+    def product(self, layers: Sequence[Tensor], normalise_rows: bool = False) -> Tensor:
+        """prod_b (I + layer_b) as a whole, between the places of one sequence's stream."""
+        total = layers[0].new_ones(layers[0].shape[:-1]).diag_embed()
+        for layer in layers:
+            mixed = total + layer @ total
+            total = mixed / (1 + layer.sum(-1, keepdim=True)) if normalise_rows else mixed
+        return total
+
+    def onto_streams(self, layers: Sequence[Tensor], method: str) -> list[Tensor]:
+        """What each map's layer gives to every place of its block's stream: a mean over queries.
+
+        ``layers`` are as for ``roll_out``; the result has the streams' shapes without their last
+        axis. A query that no query sees itself, such as padding, does not count.
+        """
+        from whyformer.engine.rules.mass import mass_table
+
+        maps, blocks = self.trace.seen.attention, self.trace.seen.blocks
+        found: list[Tensor | None] = []
+        for number, (seen, block) in enumerate(zip(maps, blocks, strict=False)):
+            shown = self.attention[number]
+            each = self._native(layers[number] * mean_over_queries(shown), number)
+            queries = shown.shape[0] * shown.shape[2]
+            start = [
+                (mix.out, mix.out.new_full(mix.out.shape, queries / mix.out.numel()))
+                for mix in seen.mixes
+            ]
+            table = mass_table({mix.product: mix.native(each) for mix in seen.mixes})
+            found += self.trace.backward(table, start, [block.entry])
+        kept = [slot.sum(-1) for slot in found if slot is not None]
+        if not len(maps) == len(blocks) == len(kept):
+            raise ModelError(
+                f"{method} needs attention whose keys are the tokens of its block's own stream; "
+                "this model has cross-attention, or attention without a skip connection: use "
+                "generic_attention or fullgrad"
+            )
+        return kept
+
     @cached_property
     def rows(self) -> Tensor:
         """How much of each token's row is asked about, (batch, tokens)."""
         return self._read(self.rolling.own)[0]
+
+    def by_token(self, values: Tensor) -> Tensor:
+        """Values at the places of one sequence's stream, (batch, places), in the tokens' order."""
+        order = self.sites[0].order
+        return values if order is None else values[:, order]
 
     @cached_property
     def rolling(self) -> RollOut:
@@ -99,11 +152,11 @@ class Question(Reading):
             return self._shares(False)
         stream = self.trace.seen.blocks[-1].exit
         rows = self._pooled.to(stream)
-        if self._sequence_first(stream):
+        if self.sequence_first(stream):
             rows = rows.mT
         return [(stream, (rows.unsqueeze(-1) / stream.shape[-1]).expand_as(stream))]
 
-    def _sequence_first(self, stream: Tensor) -> bool:
+    def sequence_first(self, stream: Tensor) -> bool:
         from whyformer.engine.following import sequence_first
 
         return sequence_first(stream, self.trace.batch)
@@ -155,7 +208,7 @@ class Question(Reading):
         for block, layer in zip(blocks, layers, strict=True):
             if layer is not None:
                 each = layer.sum(-1)
-                each = each.mT if self._sequence_first(block.exit) else each
+                each = each.mT if self.sequence_first(block.exit) else each
                 sums[block.sum] = each.unsqueeze(-1)
         return sums
 
@@ -164,8 +217,15 @@ class Question(Reading):
         if not self.one_sequence:
             return None
         given = [layer for layer in layers if layer is not None]
-        total = given[0].new_ones(given[0].shape[:-1]).diag_embed()
-        for layer in given:
-            mixed = total + layer @ total
-            total = mixed / (1 + layer.sum(-1, keepdim=True)) if normalise_rows else mixed
-        return self._ordered(total)
+        return self._ordered(self.product(given, normalise_rows))
+
+
+def mean_over_queries(attention: Tensor) -> Tensor:
+    """One over the number of queries, for those that count, (samples or windows, queries, 1).
+
+    Between the tokens of one sequence a token that nothing attends to is padding.
+    """
+    rows = attention.new_ones(attention.shape[0], attention.shape[2], 1)
+    if attention.shape[-1] == attention.shape[-2]:
+        rows = (attention.amax((1, 2)) > 0).to(attention).unsqueeze(-1)
+    return rows / rows.sum(1, keepdim=True).clamp(min=1)

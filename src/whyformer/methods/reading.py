@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from whyformer.sites import Site
     from whyformer.tokens import Tokens
 
+#: functions of the results of some steps, by the number of the operation
+Changed = Mapping[int, Callable[["Tensor"], "Tensor"]]
 #: computed maps by table, sign of the start, and whether the last map's alone
 Memory = dict[Any, Any]
 
@@ -34,7 +36,7 @@ class Reading:
         start: Start,
         *,
         forward: Callable[[], Forward] | None = None,
-        again: Callable[[Tensor], Any] | None = None,
+        again: Callable[[Tensor | None, Changed | None], Any] | None = None,
         pooled: Tensor | None = None,
         keep: bool = False,
         full: bool = False,
@@ -74,11 +76,11 @@ class Reading:
             raise ModelError("the model reads neither an image, nor features, nor token ids")
         return self._forward()
 
-    def at(self, value: Tensor) -> Any:
-        """The same question at another value of the input: pixels, features or embeddings."""
+    def at(self, value: Tensor | None = None, changed: Changed | None = None) -> Any:
+        """The same question at another value of the input, or with the results of steps changed."""
         if self._again is None:
             raise ModelError("this question cannot be asked at another input")
-        return self._again(value)
+        return self._again(value, changed)
 
     # -- attention maps
 
@@ -105,7 +107,7 @@ class Reading:
                 f"the logits do not depend on {len(lost)} of the model's {len(seen.attention)} "
                 f"attention maps (block {lost[-1]}): {why_cut(seen)}"
             )
-        return [self._shaped(a.weights.detach()) for a in seen.attention]
+        return [self.shaped(a.weights.detach()) for a in seen.attention]
 
     def gradients(self, last_only: bool = False, table: Table | None = None) -> list[Tensor]:
         """The gradient of the target by A, for every map or the last.
@@ -257,7 +259,7 @@ class Reading:
             of = [self.trace.seen.attention[i].weights for i in chosen]
             found = self.trace.backward(table, start, of, self._keep)
             return [
-                self._shaped(torch.zeros_like(a) if slot is None else slot)
+                self.shaped(torch.zeros_like(a) if slot is None else slot)
                 for a, slot in zip(of, found, strict=True)
             ]
 
@@ -271,7 +273,7 @@ class Reading:
             self._memory[wanted] = (table, make())
         return list(self._memory[wanted][1])
 
-    def _shaped(self, weights: Tensor) -> Tensor:
+    def shaped(self, weights: Tensor) -> Tensor:
         """A map as (samples or windows, heads, queries, keys), whatever the model's own layout."""
         if weights.ndim == 4:
             return weights

@@ -184,7 +184,7 @@ def get_registered(name: str) -> Method:
             f"pip install 'whyformer[{_ABSENT[name]}]'"
         )
     if name not in known:
-        raise UnknownNameError(f"unknown method {name!r}; {nearest(name, known)}")
+        raise UnknownNameError(f"unknown method {name!r}; {nearest(name, all_methods())}")
     return known[name]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from whyformer.errors import UnknownNameError, nearest
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
+from whyformer.methods.tables import gradient_table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,13 +27,15 @@ def transformer_attribution(
     factor: str | None = "gradient",
     blocks: int | Sequence[int] | slice | None = None,
     normalise_rows: bool | None = None,
+    gradient: str = "gradient",
 ) -> Answer:
     """C = prod_b (I + E_h (G * R)^+), the pooled token's row.
 
     ``factor`` multiplies the relevance: "gradient" (the method), "attention" (ablation i) or
-    None. ``blocks`` selects blocks, input side first: -1 is ablation ii, 1 is ablation iii.
-    A preset's conventions may leave out an image's block next to the input, and divide each row
-    by its sum, as the authors' benchmarks do.
+    None. ``gradient`` names the backward that G is of: "gradient", or a balanced one, "cp",
+    "libra" or "attnlrp". ``blocks`` selects blocks, input side first: -1 is ablation ii, 1 is
+    ablation iii. A preset's conventions may leave out an image's block next to the input, and
+    divide each row by its sum, as the authors' benchmarks do.
     """
     conventions, kind = question.preset.conventions, question.tokens.kind
     count = len(question.attention)
@@ -48,7 +51,8 @@ def transformer_attribution(
     last_only = chosen == [count - 1]
     first = count - 1 if last_only else 0
     relevances = question.relevances(last_only=last_only, signed=factor != "gradient")
-    factors = question.gradients(last_only=last_only) if factor == "gradient" else []
+    table = gradient_table(gradient)
+    factors = question.gradients(last_only, table) if factor == "gradient" else []
     if factor == "attention":
         factors = question.attention[first:]
     layers: list[Tensor | None] = [None] * count

@@ -1,0 +1,46 @@
+"""For methods that vary the input: what of it is content, its range, noise of its shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whyformer.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from whyformer.methods.question import Question
+
+
+def varied(question: Question, root: Tensor) -> Tensor:
+    """What of the input is content, in a shape that broadcasts to it: all of an image."""
+    import torch
+
+    content = question.tokens.content
+    if question.tokens.kind == "image" or root.ndim > 3 or root.shape[1] > content.shape[1]:
+        return torch.ones_like(root, dtype=torch.bool)
+    own = content[:, content.shape[1] - root.shape[1] :]
+    return own.unsqueeze(-1) if root.ndim == 3 else own
+
+
+def extent(question: Question, root: Tensor) -> Tensor:
+    """Highest minus lowest value of every sample's content, (batch, 1, ...)."""
+    content = varied(question, root).expand_as(root)
+    axes = tuple(range(1, root.ndim))
+    low = root.detach().masked_fill(~content, float("inf")).amin(axes, keepdim=True)
+    high = root.detach().masked_fill(~content, float("-inf")).amax(axes, keepdim=True)
+    return high - low
+
+
+def noise(root: Tensor, number: int) -> Tensor:
+    """Normal noise by a number, the same for every sample, whatever stands behind its tokens."""
+    import numpy as np
+    import torch
+
+    drawn = np.random.default_rng(number).standard_normal(root.shape[1:])
+    return torch.from_numpy(drawn).to(root)
+
+
+def at_least(name: str, value: float, least: float) -> None:
+    if not value >= least:
+        raise InputError(f"{name} is {value}; expected at least {least}")
