@@ -35,8 +35,9 @@ def test_the_registry_names_every_method_with_one_line() -> None:
     found = whyformer.methods()
     assert set(found) - CAPTUM == {
         "ablation_last_block", "ablation_no_gradient", "ablation_second_block",
-        "attention_flow", "fullgrad", "generic_attention", "gradcam", "gradient_x_input", "lrp",
-        "partial_lrp", "raw_attention", "rollout", "transformer_attribution",
+        "attention_flow", "clrp", "excitation_backprop", "fullgrad", "generic_attention", "gradcam",
+        "gradient_x_input", "lrp", "partial_lrp", "raw_attention", "rollout", "sglrp",
+        "transformer_attribution",
     }  # fmt: skip
     for method in found.values():
         assert method.summary
@@ -221,7 +222,7 @@ def test_a_new_method_is_one_function() -> None:
 
 def test_class_specific_or_not(recording: whyformer.Recording) -> None:
     for method in whyformer.methods().values():
-        options = {"progress": False} if method.name == "attention_flow" else {}
+        options = {"progress": False} if "progress" in method.options else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             maps = [recording.explain(t, method.name, **options).relevance[:, 1:] for t in range(5)]
