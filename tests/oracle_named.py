@@ -75,3 +75,69 @@ def positive(value: float) -> float:
 EXCITATION = Table(
     guarded, positive_activations, size_shares(positive), size_terms(positive), to_values(positive)
 )
+
+
+# -- RAP and AGF
+
+
+def contributions(x: Tensor, weight: Tensor) -> list[list[list[float]]]:
+    """c[n][i][j] = x_nj w_ij of every row n."""
+    return [
+        [[x_j * w_j for x_j, w_j in zip(row, w_i, strict=True)] for w_i in weight.tolist()]
+        for row in x.reshape(-1, x.shape[-1]).tolist()
+    ]
+
+
+def absolute_contributions(x: Tensor, weight: Tensor, relevance: Tensor, divide: Divide) -> Tensor:
+    """R_j = sum_i |c_ij| / (sum_j' |c_ij'|) R_i."""
+    out, flat = (
+        zeros(x.reshape(-1, x.shape[-1]).shape[0], x.shape[-1]),
+        relevance.reshape(-1, relevance.shape[-1]),
+    )
+    for n, row in enumerate(contributions(x, weight)):
+        for i, c in enumerate(row):
+            total = sum(abs(part) for part in c)
+            for j, part in enumerate(c):
+                out[n, j] += abs(part) / total * flat[n, i] if total else 0.0
+    return out.reshape(x.shape)
+
+
+def relative_contributions(x: Tensor, weight: Tensor, relevance: Tensor, divide: Divide) -> Tensor:
+    """R'_j = sum_i (c^+ / sum c^+ + |c^-| / sum |c|) R_i, shifted so that each row's sum is R's."""
+    flat = relevance.reshape(-1, relevance.shape[-1])
+    out = zeros(len(flat), x.shape[-1])
+    for n, row in enumerate(contributions(x, weight)):
+        for i, c in enumerate(row):
+            excited = sum(part for part in c if part > 0)
+            total = sum(abs(part) for part in c)
+            for j, part in enumerate(c):
+                if part > 0:
+                    out[n, j] += part / excited * flat[n, i]
+                elif part < 0:
+                    out[n, j] += -part / total * flat[n, i]
+        live = [j for j in range(x.shape[-1]) if out[n, j] != 0]
+        surplus = float(out[n].sum() - flat[n].sum())
+        for j in live:
+            out[n, j] -= surplus / len(live)
+    return out.reshape(x.shape)
+
+
+def guided(carried: Tensor, values: Tensor, gradient: Tensor) -> Tensor:
+    """C + M - (sum M) / #(C != 0) where C is not 0; M = (mean_d x g)^+ / its highest."""
+    means = [
+        max(sum((x * g).tolist()) / len(x), 0.0) for x, g in zip(values, gradient, strict=True)
+    ]
+    highest = max(means)
+    guide = zeros(*carried.shape)
+    for n, d in every(carried):
+        if carried[n, d] != 0 and highest:
+            guide[n, d] = means[n] / highest
+    live = sum(bool(carried[i] != 0) for i in every(carried))
+    out = zeros(*carried.shape)
+    for i in every(carried):
+        if carried[i] != 0:
+            out[i] = carried[i] + guide[i] - guide.sum() / live
+    return out
+
+
+ABSOLUTE = Table(guarded, absolute_contributions, size_shares(abs), size_terms(abs), to_values(abs))
