@@ -102,7 +102,7 @@ class Learned(Operation):
         if self.bias is None or slot is None:
             return []
         spatial = self.weight.ndim - 2
-        return [(slot * self.bias.view(-1, *[1] * spatial)).sum()]
+        return [slot * self.bias.view(-1, *[1] * spatial)]
 
 
 class Linear(Learned):

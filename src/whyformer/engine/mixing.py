@@ -98,7 +98,7 @@ class Sum(Binary):
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
         (slot,) = slots
-        return [] if self.constant is None or slot is None else [(slot * self.constant).sum()]
+        return [] if self.constant is None or slot is None else [slot * self.constant]
 
 
 class Bias(Operation):
@@ -119,7 +119,7 @@ class Bias(Operation):
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
         (slot,) = slots
-        return [] if slot is None else [(slot * self.constant).sum()]
+        return [] if slot is None else [slot * self.constant]
 
 
 class Product(Binary):

@@ -30,8 +30,8 @@ class Pass:
         self.table: Table | None = None
         #: whether what several targets share is kept
         self.keep = False
-        #: where constants leave what they gave, (operation, slot): for tests of completeness
-        self.constants: list[Tensor] | None = None
+        #: told what an operation's constants give: the operation, and terms of its output's shape
+        self.constants: Callable[[Operation, Tensor], None] | None = None
         self._buffer: Tensor | None = None
 
     def absolute(self, weight: Tensor) -> Tensor:
@@ -88,7 +88,8 @@ class Step(torch.autograd.Function):
         table = operation.current.table
         assert table is not None
         if operation.current.constants is not None:
-            operation.current.constants += operation.constant_terms(*slots)
+            for term in operation.constant_terms(*slots):
+                operation.current.constants(operation, term)
         return None, *operation.back(table.rule(operation), *slots)
 
 
@@ -130,7 +131,7 @@ class Operation:
         return self.gradient(slot)
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
-        """What the operation's own constants, such as a bias, give to the outputs."""
+        """What the operation's own constants, such as a bias, give: each times its slot."""
         return []
 
     def mean_square(self, z: Tensor) -> Tensor:
