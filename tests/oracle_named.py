@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import product as indices
 
@@ -141,3 +142,56 @@ def guided(carried: Tensor, values: Tensor, gradient: Tensor) -> Tensor:
 
 
 ABSOLUTE = Table(guarded, absolute_contributions, size_shares(abs), size_terms(abs), to_values(abs))
+
+
+# -- DeepLIFT: multipliers of one row, slot in and slot out
+
+
+def softmax_multipliers(x: Tensor, x0: Tensor, slot: Tensor) -> Tensor:
+    """m_j = sum_i slot_i r_i (delta_ij - r_j / sum r), r the logarithmic means of y and y0."""
+
+    def softmax(row: list[float]) -> list[float]:
+        return [math.exp(v) / sum(math.exp(w) for w in row) for v in row]
+
+    y, y0, n = softmax(x.tolist()), softmax(x0.tolist()), len(x)
+    r = [a if a == b else (a - b) / (math.log(a) - math.log(b)) for a, b in zip(y, y0, strict=True)]
+    out = zeros(n)
+    for i, j in indices(range(n), repeat=2):
+        out[j] += slot[i] * r[i] * ((i == j) - r[j] / sum(r))
+    return out
+
+
+def norm_multipliers(
+    x: Tensor, x0: Tensor, weight: Tensor, slot: Tensor, epsilon: float, centred: bool
+) -> Tensor:
+    """dy_i = w_i (dc_i - (y_i + y0_i) / 2 dd) / ((d + d0) / 2), dd = d(d^2) / (d + d0)."""
+    n = len(x)
+
+    def norm(row: list[float]) -> tuple[list[float], float]:
+        mean = sum(row) / n if centred else 0.0
+        c = [value - mean for value in row]
+        return c, math.sqrt(sum(value**2 for value in c) / n + epsilon)
+
+    (c, d), (c0, d0) = norm(x.tolist()), norm(x0.tolist())
+    out = zeros(n)
+    for i, j in indices(range(n), repeat=2):
+        dc = (i == j) - (1 / n if centred else 0.0)
+        dd = (c[j] + c0[j]) / n / (d + d0)
+        y = (c[i] / d + c0[i] / d0) / 2
+        out[j] += slot[i] * weight[i] * (dc - y * dd) / ((d + d0) / 2)
+    return out
+
+
+def product_multipliers(u: Tensor, v: Tensor, u0: Tensor, v0: Tensor, slot: Tensor) -> Pair:
+    """(u v)_kd = sum_m u_km v_md: m^u_km = sum_d slot_kd (v + v0)_md / 2, and m^v alike."""
+    mu, mv = zeros(*u.shape), zeros(*v.shape)
+    for k, m, d in indices(range(len(u)), range(len(v)), range(v.shape[1])):
+        mu[k, m] += slot[k, d] * (v[m, d] + v0[m, d]) / 2
+        mv[m, d] += slot[k, d] * (u[k, m] + u0[k, m]) / 2
+    return mu, mv
+
+
+def quotient_multipliers(u: float, v: float, u0: float, v0: float) -> tuple[float, float]:
+    """dz = (du - dv (z + z0) / 2) / ((v + v0) / 2)."""
+    middle = (v + v0) / 2
+    return 1 / middle, -(u / v + u0 / v0) / 2 / middle

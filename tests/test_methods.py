@@ -35,9 +35,9 @@ def test_the_registry_names_every_method_with_one_line() -> None:
     found = whyformer.methods()
     assert set(found) - CAPTUM == {
         "ablation_last_block", "ablation_no_gradient", "ablation_second_block",
-        "agf", "attention_flow", "clrp", "excitation_backprop", "fullgrad", "fullgrad_2019",
-        "generic_attention", "gradcam", "gradient_x_input", "lrp", "partial_lrp", "rap",
-        "raw_attention", "rollout", "sglrp", "transformer_attribution",
+        "agf", "attention_flow", "clrp", "deeplift", "deepshap", "excitation_backprop", "fullgrad",
+        "fullgrad_2019", "generic_attention", "gradcam", "gradient_x_input", "lrp", "partial_lrp",
+        "rap", "raw_attention", "rollout", "sglrp", "transformer_attribution",
     }  # fmt: skip
     for method in found.values():
         assert method.summary

@@ -32,6 +32,8 @@ class Pass:
         self.keep = False
         #: told what an operation's constants give: the operation, and terms of its output's shape
         self.constants: Callable[[Operation, Tensor], None] | None = None
+        #: how many operations were recorded
+        self.recorded = 0
         self._buffer: Tensor | None = None
 
     def absolute(self, weight: Tensor) -> Tensor:
@@ -74,7 +76,9 @@ class Step(torch.autograd.Function):
     def forward(ctx: Any, operation: Operation, *operands: Tensor) -> Any:
         ctx.operation = operation
         ctx.set_materialize_grads(False)
-        operation.count = len(operands)
+        operation.count, operation.shapes = len(operands), tuple(t.shape for t in operands)
+        operation.number = operation.current.recorded
+        operation.current.recorded += 1
         result = operation.run(*operands)
         if isinstance(result, Tensor) and result._is_view():
             return result.clone()  # a view could not be written into
@@ -109,8 +113,11 @@ class Operation:
     crosses = False
     #: whether only what gradients need is kept, and the rest made again
     lean = False
-    #: how many operands there are
+    #: how many operands there are, and of which shapes
     count = 1
+    shapes: tuple[torch.Size, ...] = ()
+    #: its place in the order of recording
+    number: int
     current: Pass
 
     def run(self, *operands: Tensor) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from whyformer.errors import InputError
+from whyformer.methods.baselines import at_least, blank, varied
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
 
@@ -36,15 +36,13 @@ def integrated_gradients(
     normalisation maps to it, or an embedding without any direction. Special tokens and padding
     keep theirs. A target that is a function counts by its derivative at the input.
     """
-    import torch
     from captum.attr import IntegratedGradients
 
     at_least("steps", steps, 1)
     with differentiable(question) as (target, root, beside):
-        blank = torch.as_tensor(baseline).to(root).expand_as(root)
         values = IntegratedGradients(target).attribute(
             root,
-            torch.where(varied(question, root), blank, root.detach()),
+            blank(question, root.detach(), baseline),
             additional_forward_args=beside,
             n_steps=steps,
             internal_batch_size=max(ROWS_AT_ONCE, len(root)),
@@ -134,17 +132,6 @@ def differentiable(
         yield target, root, (question.seed.clone(), *forward.sides)
 
 
-def varied(question: Question, root: Tensor) -> Tensor:
-    """What of the input is content, in a shape that broadcasts to it: all of an image."""
-    import torch
-
-    content = question.tokens.content
-    if question.tokens.kind == "image" or root.ndim > 3 or root.shape[1] > content.shape[1]:
-        return torch.ones_like(root, dtype=torch.bool)
-    own = content[:, content.shape[1] - root.shape[1] :]
-    return own.unsqueeze(-1) if root.ndim == 3 else own
-
-
 def extent(question: Question, root: Tensor) -> Tensor:
     """Highest minus lowest value of every sample's content, (batch, 1, ...)."""
     content = varied(question, root).expand_as(root)
@@ -152,8 +139,3 @@ def extent(question: Question, root: Tensor) -> Tensor:
     low = root.detach().masked_fill(~content, float("inf")).amin(axes, keepdim=True)
     high = root.detach().masked_fill(~content, float("-inf")).amax(axes, keepdim=True)
     return high - low
-
-
-def at_least(name: str, value: float, least: float) -> None:
-    if not value >= least:
-        raise InputError(f"{name} is {value}; expected at least {least}")

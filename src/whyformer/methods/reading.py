@@ -189,6 +189,12 @@ class Reading:
         self.trace.backward(table or GRADIENT, self.start, roots, passing=passing)
         return found
 
+    @property
+    def entered(self) -> Tensor:
+        """The main input where it enters the graph: what ``at`` replaces."""
+        seen = self.trace.seen.roots
+        return next(r for r in seen if r.name == self.tokens.name).leaf.detach()
+
     @cached_property
     def roots(self) -> list[Tensor]:
         """The inputs themselves: an image's pixels, the sum of a text's embeddings, features."""
