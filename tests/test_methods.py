@@ -21,7 +21,10 @@ from whyformer.methods.question import Answer, Question
 from zoo import CASES
 
 CASE = {case.name: case for case in CASES}
-CAPTUM = {"input_x_gradient", "integrated_gradients", "saliency", "smoothgrad"}
+CAPTUM = {
+    "input_x_gradient", "integrated_gradients", "lime", "saliency", "shapley_sampling",
+    "smoothgrad",
+}  # fmt: skip
 AGNOSTIC = ("rollout", "raw_attention", "attention_flow")
 
 
@@ -36,8 +39,8 @@ def test_the_registry_names_every_method_with_one_line() -> None:
     assert set(found) - CAPTUM == {
         "ablation_last_block", "ablation_no_gradient", "ablation_second_block",
         "agf", "attention_flow", "clrp", "deeplift", "deepshap", "excitation_backprop", "fullgrad",
-        "fullgrad_2019", "generic_attention", "gradcam", "gradient_x_input", "lrp", "partial_lrp",
-        "rap", "raw_attention", "rollout", "sglrp", "transformer_attribution",
+        "fullgrad_2019", "generic_attention", "gradcam", "gradient_x_input", "lrp", "occlusion",
+        "partial_lrp", "rap", "raw_attention", "rollout", "sglrp", "transformer_attribution",
     }  # fmt: skip
     for method in found.values():
         assert method.summary
