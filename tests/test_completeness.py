@@ -104,9 +104,13 @@ def terms(trace: Trace, table: Table, seed: Tensor, class_token: Tensor | None =
     """
     leaves = [root.leaf for root in trace.seen.roots]
     wanted = [*leaves, trace.seen.blocks[0].entry]
-    trace.current.constants = constants = []
-    *slots, entry = trace.backward(table, [(trace.output, seed)], wanted)
-    trace.current.constants = None
+    constants: list[Tensor] = []
+    *slots, entry = trace.backward(
+        table,
+        [(trace.output, seed)],
+        wanted,
+        constants=lambda operation, term: constants.append(term.sum()),
+    )
     found = [(leaf.detach() * slot).sum() for leaf, slot in zip(leaves, slots, strict=True)]
     if class_token is not None:
         found.append((class_token.detach() * entry[:, :1]).sum())

@@ -21,7 +21,10 @@ from whyformer.methods.question import Answer, Question
 from zoo import CASES, quick
 
 CASE = {case.name: case for case in CASES}
-CAPTUM = {"input_x_gradient", "integrated_gradients", "saliency", "smoothgrad"}
+CAPTUM = {
+    "input_x_gradient", "integrated_gradients", "lime", "saliency", "shapley_sampling",
+    "smoothgrad",
+}  # fmt: skip
 AGNOSTIC = ("rollout", "raw_attention", "attention_flow", "alti", "globenc")
 
 
@@ -34,11 +37,12 @@ def recording() -> whyformer.Recording:
 def test_the_registry_names_every_method_with_one_line() -> None:
     found = whyformer.methods()
     assert set(found) - CAPTUM == {
-        "ablation_last_block", "ablation_no_gradient", "ablation_second_block", "alti", "attcat",
-        "attention_flow", "attnlrp", "bt_head", "bt_token", "cp_lrp", "dave", "fullgrad",
+        "ablation_last_block", "ablation_no_gradient", "ablation_second_block", "agf", "alti",
+        "attcat", "attention_flow", "attnlrp", "bt_head", "bt_token", "clrp", "cp_lrp", "dave",
+        "deeplift", "deepshap", "excitation_backprop", "fullgrad", "fullgrad_2019",
         "generic_attention", "globenc", "grad_sam", "gradcam", "gradient_x_input", "iia", "legrad",
-        "lrp", "partial_lrp", "raw_attention", "rollout", "tam", "tokentm",
-        "transformer_attribution",
+        "lrp", "occlusion", "partial_lrp", "rap", "raw_attention", "rollout", "sglrp", "tam",
+        "tokentm", "transformer_attribution",
     }  # fmt: skip
     for method in found.values():
         assert method.summary

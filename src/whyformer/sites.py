@@ -20,15 +20,15 @@ class Site:
     """One input: its tokens, and the values of the graph that its relevance is read at.
 
     Where the model puts tokens of its own beside the input's, ``special`` are their places in the
-    stream that enters the first block. They stand before the input's tokens, or behind them where
-    the model has them there; ``order`` are the places of all tokens in the stream.
+    stream that enters the first block, ``entry``. They stand before the input's tokens, or behind
+    them where the model has them there; ``order`` are the places of all tokens in the stream.
     """
 
     def __init__(self, tokens: Tokens, values: Sequence[Tensor], batch: int) -> None:
         self.tokens = tokens
         self.batch = batch
         self._own = list(values)
-        self._entry: Tensor | None = None
+        self.entry: Tensor | None = None
         self.special: list[int] = []
         self.order: Tensor | None = None
         #: how many samples share the input, each of which is asked by itself
@@ -36,7 +36,7 @@ class Site:
 
     @property
     def values(self) -> list[Tensor]:
-        return self._own if self._entry is None else [*self._own, self._entry]
+        return self._own if self.entry is None else [*self._own, self.entry]
 
     def read(self, slots: Sequence[Tensor | None]) -> Tensor:
         """What arrived at the values, as (batch, tokens)."""
@@ -44,14 +44,18 @@ class Site:
         count = self.tokens.content.numel() // self.tokens.content.shape[0] - len(self.special)
         count = count // self.batch if self.shared else count
         own = torch.stack(found).sum(0) if found else self._own[0].new_zeros(self.batch, count)
-        special = None
-        if self._entry is not None and slots[-1] is not None:
-            special = by_sample(slots[-1].sum(-1), self._entry, self.batch)[:, self.special]
-        return self.with_special(own.detach(), special)
+        entry = slots[-1] if self.entry is not None else None
+        return self.with_special(own.detach(), self.at_special(entry))
+
+    def at_special(self, slot: Tensor | None) -> Tensor | None:
+        """What arrived at the special tokens of the stream that enters the first block."""
+        if self.entry is None or slot is None:
+            return None
+        return by_sample(slot.sum(-1), self.entry, self.batch)[:, self.special]
 
     def with_special(self, own: Tensor, special: Tensor | None = None) -> Tensor:
         """The input's tokens and the special ones beside them, in their order."""
-        if self._entry is None:
+        if self.entry is None:
             return self.each(own)
         if special is None:
             special = own.new_zeros(self.batch, len(self.special))
@@ -95,7 +99,7 @@ class Site:
             self.order = own
             return self
         special = torch.tensor(self.special)
-        self._entry = entry
+        self.entry = entry
         self.order = torch.cat([special, own] if self.prefix else [own, special])
         content = self.tokens.content
         hidden = content.new_zeros(self.batch, len(self.special))

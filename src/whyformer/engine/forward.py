@@ -76,7 +76,13 @@ class Forward:
         if self._own is not None:
             leaves[self._own] = root
         args, kwargs = tree_unflatten(leaves, self._spec)
-        with torch.inference_mode(False), full_precision(root), Replay(root, self._lookup):
+        tracked = torch.is_grad_enabled()
+        with (
+            torch.inference_mode(False),
+            torch.set_grad_enabled(tracked),
+            full_precision(root),
+            Replay(root, self._lookup),
+        ):
             output = self._model(*args, **kwargs)
         return as_output(output, self._output, len(root))
 

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from whyformer.engine.following import carried
 from whyformer.engine.operations import Operation, Saved, Slots, adjoint
 from whyformer.engine.rules.tables import Rule
+from whyformer.engine.samples import Samples
 from whyformer.errors import ModelError
 
 
@@ -17,6 +19,8 @@ class Learned(Operation):
 
     kind = "learned"
     name = "learned"
+    #: whose each row of the operand is; None: that was lost
+    whose: Samples | None = None
 
     def __init__(
         self,
@@ -35,7 +39,7 @@ class Learned(Operation):
     def run(self, *operands: Tensor) -> Tensor:
         (x,) = operands
         y = self.call(x)
-        self.shape = x.shape
+        self.shape, self.whose = x.shape, carried(x)
         if not self.lean:
             self._x, self._y = Saved(x), Saved(y)
         return y
@@ -52,6 +56,16 @@ class Learned(Operation):
     @property
     def weight(self) -> Tensor:
         return self._weight.get("a weight")
+
+    @property
+    def samples(self) -> Samples:
+        if self.whose is None:
+            raise ModelError(
+                f"it was lost which sample each value of a {self.name} map of shape "
+                f"{tuple(self.shape)} belongs to, and the rule works sample by sample: ask for one "
+                "sample at a time"
+            )
+        return self.whose
 
     @property
     def y(self) -> Tensor:
@@ -74,6 +88,10 @@ class Learned(Operation):
         count = self.apply(slot.new_ones(self.shape), reads).clamp_(min=1)
         return self.transpose(slot / count, reads)
 
+    def row_sum(self, values: Tensor) -> Tensor:
+        """The sum over what one row of operands or outputs holds: here, all of a sample."""
+        return values.sum(tuple(range(1, values.ndim)), keepdim=True)
+
     def gradient(self, *slots: Tensor | None) -> Slots:
         (slot,) = slots
         assert slot is not None
@@ -84,11 +102,14 @@ class Learned(Operation):
         if self.bias is None or slot is None:
             return []
         spatial = self.weight.ndim - 2
-        return [(slot * self.bias.view(-1, *[1] * spatial)).sum()]
+        return [slot * self.bias.view(-1, *[1] * spatial)]
 
 
 class Linear(Learned):
-    """y = x W^T + b on rows: the rows that carry nothing backwards are skipped."""
+    """y = x W^T + b on rows: the rows that carry nothing backwards are skipped.
+
+    A rule that is ``whole`` gets all of them.
+    """
 
     name = "linear"
 
@@ -113,13 +134,17 @@ class Linear(Learned):
         flat(total).addmm_(flat(x), weight.mT, alpha=factor)
         return total
 
+    def row_sum(self, values: Tensor) -> Tensor:
+        return values.sum(-1, keepdim=True)
+
     def evenly(self, slot: Tensor) -> Tensor:
         return (slot.sum(-1, keepdim=True) / self.shape[-1]).expand(self.shape)
 
     def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
         (slot,) = slots
         assert slot is not None
-        rows = None if self.reads_pixels else live_rows(slot)
+        whole = self.reads_pixels or getattr(rule, "whole", False)
+        rows = None if whole else live_rows(slot)
         if rows is None:
             return rule(self, slot)
         (values,) = rule(LinearRows(self, rows), flat(slot)[rows])

@@ -159,7 +159,7 @@ class Normalisation(Autograd):
             return torch.autograd.grad(scaled, x, slot)
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
-        return [] if self.bias is None or slots[0] is None else [(slots[0] * self.bias).sum()]
+        return [] if self.bias is None or slots[0] is None else [slots[0] * self.bias]
 
 
 class ByStatistic(Autograd):
@@ -210,7 +210,7 @@ class Pointwise(Autograd):
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
         start = self.call(self.x.new_zeros(1))
-        return [] if slots[0] is None else [(slots[0] * start.detach()).sum()]
+        return [] if slots[0] is None else [slots[0] * start.detach()]
 
 
 class SelfGate(Autograd):

@@ -99,7 +99,7 @@ class Sum(Binary):
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
         (slot,) = slots
-        return [] if self.constant is None or slot is None else [(slot * self.constant).sum()]
+        return [] if self.constant is None or slot is None else [slot * self.constant]
 
 
 class Bias(Operation):
@@ -120,7 +120,7 @@ class Bias(Operation):
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
         (slot,) = slots
-        return [] if slot is None else [(slot * self.constant).sum()]
+        return [] if slot is None else [slot * self.constant]
 
 
 class Product(Binary):
@@ -163,8 +163,12 @@ class Product(Binary):
     @property
     def output(self) -> Tensor:
         if not self._kept:
-            return torch.bmm(self.u * self.scale, self.v)
-        return self._out.get(remake=lambda: torch.bmm(self.u * self.scale, self.v))
+            return self.apply(self.u * self.scale, self.v)
+        return self._out.get(remake=lambda: self.apply(self.u * self.scale, self.v))
+
+    def apply(self, u: Tensor, v: Tensor) -> Tensor:
+        """u @ v of other values, without the scale."""
+        return torch.bmm(u, v)
 
     def left(self, s: Tensor) -> Tensor:
         return torch.bmm(s, self.v.mT)
@@ -235,23 +239,22 @@ class Contraction(Product):
         self.keep(u, v, out)
         return out
 
-    @property
-    def output(self) -> Tensor:
-        return self._out.get(remake=lambda: torch.einsum(self.equation, self.u, self.v))
+    def apply(self, u: Tensor, v: Tensor) -> Tensor:
+        return torch.einsum(self.equation, u, v)
 
     def left(self, s: Tensor) -> Tensor:
-        return adjoint(lambda u: torch.einsum(self.equation, u, self.v), self.u, s)
+        return adjoint(lambda u: self.apply(u, self.v), self.u, s)
 
     def right(self, s: Tensor) -> Tensor:
-        return adjoint(lambda v: torch.einsum(self.equation, self.u, v), self.v, s)
+        return adjoint(lambda v: self.apply(self.u, v), self.v, s)
 
     def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
         return rule(self, *slots)
 
     def through(self, layer: Tensor, slot: Tensor) -> Slots:
         if self.weights == 0:
-            return None, adjoint(lambda v: torch.einsum(self.equation, layer, v), self.v, slot)
-        return adjoint(lambda u: torch.einsum(self.equation, u, layer), self.u, slot), None
+            return None, adjoint(lambda v: self.apply(layer, v), self.v, slot)
+        return adjoint(lambda u: self.apply(u, layer), self.u, slot), None
 
     @property
     def values(self) -> Tensor:
@@ -283,8 +286,8 @@ class Contraction(Product):
 
     def halves(self, slot: Tensor) -> Slots:
         u, v = torch.ones_like(self.u), torch.ones_like(self.v)
-        share = slot / (2 * torch.einsum(self.equation, u, v))
+        share = slot / (2 * self.apply(u, v))
         return (
-            adjoint(lambda u: torch.einsum(self.equation, u, v), self.u, share),
-            adjoint(lambda v: torch.einsum(self.equation, u, v), self.v, share),
+            adjoint(lambda u: self.apply(u, v), self.u, share),
+            adjoint(lambda v: self.apply(u, v), self.v, share),
         )

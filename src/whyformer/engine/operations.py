@@ -30,8 +30,10 @@ class Pass:
         self.table: Table | None = None
         #: whether what several targets share is kept
         self.keep = False
-        #: where constants leave what they gave, (operation, slot): for tests of completeness
-        self.constants: list[Tensor] | None = None
+        #: told what an operation's constants give: the operation, and terms of its output's shape
+        self.constants: Callable[[Operation, Tensor], None] | None = None
+        #: how many operations were recorded
+        self.recorded = 0
         self._buffer: Tensor | None = None
 
     def absolute(self, weight: Tensor) -> Tensor:
@@ -74,7 +76,9 @@ class Step(torch.autograd.Function):
     def forward(ctx: Any, operation: Operation, *operands: Tensor) -> Any:
         ctx.operation = operation
         ctx.set_materialize_grads(False)
-        operation.count = len(operands)
+        operation.count, operation.shapes = len(operands), tuple(t.shape for t in operands)
+        operation.number = operation.current.recorded
+        operation.current.recorded += 1
         result = operation.run(*operands)
         if isinstance(result, Tensor) and result._is_view():
             return result.clone()  # a view could not be written into
@@ -88,7 +92,8 @@ class Step(torch.autograd.Function):
         table = operation.current.table
         assert table is not None
         if operation.current.constants is not None:
-            operation.current.constants += operation.constant_terms(*slots)
+            for term in operation.constant_terms(*slots):
+                operation.current.constants(operation, term)
         return None, *operation.back(table.rule(operation), *slots)
 
 
@@ -108,10 +113,11 @@ class Operation:
     crosses = False
     #: whether only what gradients need is kept, and the rest made again
     lean = False
-    #: how many operands there are
+    #: how many operands there are, and of which shapes
     count = 1
-    #: which step of its recording it is
-    number = -1
+    shapes: tuple[torch.Size, ...] = ()
+    #: its place in the order of recording
+    number: int
     current: Pass
 
     def run(self, *operands: Tensor) -> Any:
@@ -132,7 +138,7 @@ class Operation:
         return self.gradient(slot)
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
-        """What the operation's own constants, such as a bias, give to the outputs."""
+        """What the operation's own constants, such as a bias, give: each times its slot."""
         return []
 
     def mean_square(self, z: Tensor) -> Tensor:

@@ -74,7 +74,6 @@ class Recorder(TorchFunctionMode):
         self.seen = ForwardRecord()
         self.roots = Roots(self.seen, batch, replaced or {})
         self.changed = changed or {}
-        self._steps = 0
 
     # -- every call
 
@@ -131,7 +130,6 @@ class Recorder(TorchFunctionMode):
     def step(self, operation: Operation, *operands: Tensor) -> Any:
         operation.current = self.current
         operation.lean = not self.maps and operation.name not in RANDOM
-        operation.number, self._steps = self._steps, self._steps + 1
         result = Step.apply(operation, *operands)
         if operation.number in self.changed:
             result = self.changed[operation.number](result)

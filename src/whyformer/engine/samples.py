@@ -50,6 +50,19 @@ class Samples:
         summed = each.new_zeros(shape).index_add_(self.axis, ids, each)
         return summed.index_select(self.axis, ids)
 
+    def highest(self, values: Tensor) -> Tensor:
+        """The highest value of one sample, of a shape that scales the values."""
+        axes = [i for i in range(values.ndim) if i != self.axis]
+        each = values.amax(axes, keepdim=True) if axes else values
+        if self.axis is None or self.plain:
+            return each
+        found = torch.zeros_like(each)
+        for sample in self.ids.unique():
+            own = (self.ids == sample).nonzero().flatten().to(values.device)
+            highest = each.index_select(self.axis, own).amax(self.axis, keepdim=True)
+            found.index_copy_(self.axis, own, highest.expand_as(each.index_select(self.axis, own)))
+        return found
+
     def spread(self, shape: torch.Size) -> Tensor:
         """The ids as a tensor of a value's shape, in no memory of its own.
 

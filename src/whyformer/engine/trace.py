@@ -21,7 +21,7 @@ from whyformer.engine.inputs import (
     named,
 )
 from whyformer.engine.names import MOVING_NODES
-from whyformer.engine.operations import Pass
+from whyformer.engine.operations import Operation, Pass
 from whyformer.engine.outputs import Output, as_output
 from whyformer.engine.precision import full_precision
 from whyformer.engine.recorder import Recorder
@@ -64,15 +64,19 @@ class Trace:
         of: Sequence[Tensor],
         keep: bool = False,
         passing: Mapping[Tensor, Callable[[Tensor], None]] | None = None,
+        constants: Callable[[Operation, Tensor], None] | None = None,
     ) -> list[Tensor | None]:
         """What a table of rules puts into the slots of some values; None where nothing arrives.
 
-        ``passing`` are called with the slots of values on the way, which are then forgotten.
+        ``passing`` are called with the slots of values on the way, which are then forgotten;
+        ``constants`` with each operation on the way that adds a bias or another constant, and the
+        constant times its slot.
         """
         values = [value for value, _ in start]
         slots = [as_ordinary(slot) for _, slot in start]
         with self._lock:
             self.current.table, self.current.keep = table, keep
+            self.current.constants = constants
             hooks = [value.register_hook(seen) for value, seen in (passing or {}).items()]
             try:
                 with torch.inference_mode(False), full_precision(self.output):
@@ -89,6 +93,7 @@ class Trace:
                 for hook in hooks:
                     hook.remove()
                 self.current.table, self.current.keep = None, False
+                self.current.constants = None
         return [None if slot is None else slot.detach() for slot in found]
 
 

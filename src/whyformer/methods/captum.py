@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.varying import at_least, extent, noise, varied
+from whyformer.methods.varying import at_least, blank, extent, noise
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,15 +36,13 @@ def integrated_gradients(
     normalisation maps to it, or an embedding without any direction. Special tokens and padding
     keep theirs. A target that is a function counts by its derivative at the input.
     """
-    import torch
     from captum.attr import IntegratedGradients
 
     at_least("steps", steps, 1)
     with differentiable(question) as (target, root, beside):
-        blank = torch.as_tensor(baseline).to(root).expand_as(root)
         values = IntegratedGradients(target).attribute(
             root,
-            torch.where(varied(question, root), blank, root.detach()),
+            blank(question, root.detach(), baseline),
             additional_forward_args=beside,
             n_steps=steps,
             internal_batch_size=max(ROWS_AT_ONCE, len(root)),

@@ -21,6 +21,19 @@ __all__ = ["Answer", "Changed", "Maps", "Memory", "Question", "Stream"]
 class Question(Reading):
     """One target of one recorded forward, under one preset."""
 
+    def about(self, seed: Tensor) -> Question:
+        """The same forward, asked about the outputs with other weights: dy/doutput is ``seed``."""
+        return Question(
+            self.trace,
+            self.sites,
+            self.preset,
+            [(self.trace.output, seed)],
+            forward=self._forward,
+            pooled=self._pooled,
+            keep=self._keep,
+            full=self._full,
+        )
+
     # -- answers
 
     def carry(self, masses: Sequence[Tensor]) -> Answer:

@@ -191,15 +191,26 @@ class Reading:
         self.trace.backward(table or GRADIENT, self.start, roots, passing=passing)
         return found
 
+    @property
+    def entered(self) -> Tensor:
+        """The main input where it enters the graph: what ``at`` replaces."""
+        seen = self.trace.seen.roots
+        return next(r for r in seen if r.name == self.tokens.name).leaf.detach()
+
+    @cached_property
+    def roots(self) -> list[Tensor]:
+        """The inputs themselves: an image's pixels, the sum of a text's embeddings, features."""
+        seen = self.trace.seen.roots
+        return [next(r for r in seen if r.name == site.tokens.name).value for site in self.sites]
+
     def input_relevance(self, table: Table, start: Start | None = None) -> list[Tensor]:
         """What a table carries to each input: pixels, features, or a text's embeddings."""
         import torch
 
-        roots = [self._root(site) for site in self.sites]
-        found = self.trace.backward(table, start or self._shares(True), roots, self._keep)
+        found = self.trace.backward(table, start or self._shares(True), self.roots, self._keep)
         return [
             torch.zeros_like(root) if slot is None else slot
-            for root, slot in zip(roots, found, strict=True)
+            for root, slot in zip(self.roots, found, strict=True)
         ]
 
     def input_gradients(self, table: Table | None = None) -> list[Stream]:
@@ -207,10 +218,7 @@ class Reading:
         from whyformer.engine import GRADIENT
 
         found = self.input_relevance(table or GRADIENT, self.start)
-        return [
-            Stream(self._root(site).detach(), slot)
-            for site, slot in zip(self.sites, found, strict=True)
-        ]
+        return [Stream(x.detach(), slot) for x, slot in zip(self.roots, found, strict=True)]
 
     def at_input(self, values: Tensor, *others: Tensor) -> Answer:
         """Signed values at the inputs themselves, summed over features, and their sum per token."""
@@ -234,11 +242,6 @@ class Reading:
             )
             for value, seed in self.start
         ]
-
-    def _root(self, site: Site) -> Tensor:
-        """The input itself: an image's pixels, the sum of a text's embeddings, features."""
-        named = [r for r in self.trace.seen.roots if r.name == site.tokens.name]
-        return named[0].value
 
     def _reachable(self, attention: Any) -> bool:
         return any(mix.product in self.trace.operations for mix in attention.mixes)

@@ -1,4 +1,4 @@
-"""For methods that vary the input: what of it is content, its range, noise of its shape."""
+"""For methods that vary the input: what of it is content, its range, what may replace it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,21 @@ def varied(question: Question, root: Tensor) -> Tensor:
         return torch.ones_like(root, dtype=torch.bool)
     own = content[:, content.shape[1] - root.shape[1] :]
     return own.unsqueeze(-1) if root.ndim == 3 else own
+
+
+def blank(question: Question, root: Tensor, baseline: float | Tensor) -> Tensor:
+    """The input without its content: a baseline there; special tokens and padding keep theirs."""
+    import torch
+
+    given = torch.as_tensor(baseline).to(root)
+    try:
+        whole = given.expand_as(root)
+    except RuntimeError:
+        raise InputError(
+            f"the baseline has shape {tuple(given.shape)}; expected a number, or a tensor that "
+            f"broadcasts to the input's {tuple(root.shape)}"
+        ) from None
+    return torch.where(varied(question, root), whole, root)
 
 
 def extent(question: Question, root: Tensor) -> Tensor:
