@@ -15,6 +15,7 @@ from whyformer.engine.calls import (
     caller,
     crossed,
     function_name,
+    own_columns,
     plainly,
     refuse_checkpoint,
 )
@@ -32,7 +33,7 @@ from whyformer.engine.forward_record import Attention, Block, Branch, ForwardRec
 from whyformer.engine.graph import compare, origin, scores_below
 from whyformer.engine.handlers import HANDLERS
 from whyformer.engine.local import Autograd, Generic, Softmax
-from whyformer.engine.mixing import Binary, Product, Sum
+from whyformer.engine.mixing import Binary, Contraction, Product, Sum
 from whyformer.engine.names import (
     FIXED,
     IN_PLACE,
@@ -135,6 +136,8 @@ class Recorder(TorchFunctionMode):
                 follow_operands(operands, out)
         if len(operands) > 1 and crossed(operation, operands):
             operation.crosses = True
+        if isinstance(operation, Product) and not isinstance(operation, Contraction):
+            operation.own(own_columns(operands))
         return result
 
     def local(
