@@ -366,9 +366,20 @@ class Inputs:
             found["bbox"] = found["bbox"] / 40
         if self.family == "layoutlmv3":
             found |= self.image(batch)
+        if self.family == "tapas":
+            found["token_type_ids"] = self.table(batch, length)
         if self.options.get("global_first"):
             found["global_attention_mask"] = torch.eye(1, length, dtype=torch.long).repeat(batch, 1)
         return found
+
+    def table(self, batch: int, length: int) -> Tensor:
+        """A question of two words, a header of two columns, then cells, row by row."""
+        types = torch.zeros(batch, length, 7, dtype=torch.long)
+        cells = torch.arange(length - 2)
+        types[:, 2:, 0] = 1
+        types[:, 2:, 1] = 1 + cells % 2
+        types[:, 2:, 2] = cells // 2
+        return types
 
     def choices(self, count: int) -> dict[str, Any]:
         """Several texts for each sample."""

@@ -32,7 +32,8 @@ def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -
     if not isinstance(constant, Tensor):
         return rec.step(Bias(constant), activation)
     constant = constant.detach()
-    scores = rec.scores(activation, mask=is_mask(constant))
+    mask = is_mask(constant)
+    scores = rec.scores(activation, mask=mask)
     for product in scores:
         product.attend(constant, activation.shape)
     if scores:
@@ -40,6 +41,8 @@ def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -
     shape = torch.broadcast_shapes(activation.shape, constant.shape)
     if shape != activation.shape:
         activation = rec.moved(activation, activation.expand(shape))
+    if mask and bool(constant.any()):
+        return rec.step(Bias(constant), activation)
     samples = rec.samples(activation)
     if is_bias(constant, samples.axis, activation.ndim):
         return rec.step(Bias(constant), activation)
@@ -155,7 +158,7 @@ def reduction(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any
 
 
 def is_mask(constant: Tensor) -> bool:
-    """Whether a constant shows some scores and hides others: zero, or very negative."""
+    """Whether a constant shows some values and hides others: zero, or very negative."""
     return bool(((constant == 0) | (constant < MASKED)).all())
 
 
