@@ -198,6 +198,8 @@ swinv2: swin pretrained_window_sizes=[0,0]
 t5: decoder_start_token_id=0
 timesformer: num_frames=3
 upernet: backbone_config=@swin-backbone hidden_size=16 auxiliary_channels=8 auxiliary_in_channels=32
+vibevoice_acoustic_tokenizer vibevoice_acoustic_tokenizer_encoder: num_filters=4 depths=[1,1,1]
+  downsampling_ratios=[2,2]
 videomae: tubelet_size=2
 vilt: max_image_length=-1
 visual_bert: visual_embedding_dim=16

@@ -134,6 +134,7 @@ def checked(case: Case) -> dict[str, Any]:
     wrong += list(eager_faults(case, built, answered, close))
     notes = sorted({note for e in answered.values() for note in e.notes})
     refused = {m: e for m, e in found.items() if isinstance(e, str)}
+    wrong += [f"{m}: {e}" for m, e in refused.items() if "recorded model failed" in e]
     kinds = [part.tokens.kind for part in next(iter(answered.values())).parts] if answered else []
     return {"wrong": wrong, "notes": notes, "refused": refused, "parts": kinds}
 

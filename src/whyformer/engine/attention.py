@@ -153,6 +153,8 @@ class Fused(Operation):
         q, k, v = (saved.get() for saved in self._saved)
         if self.groups > 1:
             k, v = (t.repeat_interleave(self.groups, -3) for t in (k, v))
+        lead = torch.broadcast_shapes(*(t.shape[:-2] for t in (q, k, v)))
+        q, k, v = (t.expand(*lead, *t.shape[-2:]) for t in (q, k, v))
         dq = None if constant else torch.empty_like(q)
         dk = None if constant else torch.zeros_like(k)
         dv = torch.zeros_like(v)

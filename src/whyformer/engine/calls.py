@@ -18,6 +18,8 @@ from whyformer.engine.operations import Operation
 from whyformer.errors import ModelError
 
 CHECKPOINT = "torch/utils/checkpoint.py"
+#: what is said of a call that autograd was told not to see
+NO_GRAD = "under torch.no_grad()"
 _hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
 
 
@@ -88,6 +90,13 @@ def crossed(operation: Operation, operands: tuple[Tensor, ...]) -> bool:
 def matrices(operands: tuple[Tensor, ...]) -> bool:
     """Two matrices have no other axis for samples than those that they are multiplied over."""
     return all(operand.ndim == 2 for operand in operands)
+
+
+def note_meeting(operation: Operation, operands: tuple[Tensor, ...]) -> None:
+    """Note whether samples meet, and which of a product's columns are of a row's own sample."""
+    operation.crosses = len(operands) > 1 and crossed(operation, operands)
+    if isinstance(operation, Product) and not isinstance(operation, Contraction):
+        operation.own(own_columns(operands))
 
 
 def own_columns(operands: tuple[Tensor, ...]) -> Tensor | bool:

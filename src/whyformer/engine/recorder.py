@@ -11,11 +11,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from whyformer.engine.calls import (
+    NO_GRAD,
     altered,
     caller,
-    crossed,
     function_name,
-    own_columns,
+    note_meeting,
     plainly,
     refuse_checkpoint,
 )
@@ -33,7 +33,7 @@ from whyformer.engine.forward_record import Attention, Block, Branch, ForwardRec
 from whyformer.engine.graph import compare, origin, scores_below
 from whyformer.engine.handlers import HANDLERS
 from whyformer.engine.local import Autograd, Generic, Softmax
-from whyformer.engine.mixing import Binary, Contraction, Product, Sum
+from whyformer.engine.mixing import Binary, Product, Sum
 from whyformer.engine.names import (
     FIXED,
     IN_PLACE,
@@ -104,7 +104,7 @@ class Recorder(TorchFunctionMode):
             args, kwargs = widen(name, args, kwargs, tensors, self.is_activation)
         if not torch.is_grad_enabled():
             refuse_checkpoint()
-            return self._cut(f"{name} under torch.no_grad()", func(*args, **kwargs))
+            return self._cut(f"{name} {NO_GRAD}", func(*args, **kwargs))
         self.seen.cuts += [t._cut for t in tensors if hasattr(t, "_cut") and not t.requires_grad]
         if name in IN_PLACE or (name.endswith("_") and not name.endswith("__")):
             return self._in_place(name, func, args, kwargs)
@@ -134,10 +134,7 @@ class Recorder(TorchFunctionMode):
         for out in (result,) if isinstance(result, Tensor) else result:
             if isinstance(out, Tensor) and out.is_floating_point():
                 follow_operands(operands, out)
-        if len(operands) > 1 and crossed(operation, operands):
-            operation.crosses = True
-        if isinstance(operation, Product) and not isinstance(operation, Contraction):
-            operation.own(own_columns(operands))
+        note_meeting(operation, operands)
         return result
 
     def local(
