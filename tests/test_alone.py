@@ -162,6 +162,7 @@ def test_a_shift_by_the_highest_value_passes_relevance_on(preset: str, table: st
     for lowered in (
         lambda x: x - x.amax(-1, keepdim=True),
         lambda x: x - x.max(dim=-1, keepdim=True).values,
+        lambda x: x - x.max(),
     ):
         (found,) = relevances(lowered, (x,), relevance, engine_table(preset, table))
         assert torch.equal(found, relevance)
@@ -170,9 +171,12 @@ def test_a_shift_by_the_highest_value_passes_relevance_on(preset: str, table: st
 @every_table
 def test_a_mask_on_logits_takes_no_relevance(preset: str, table: str) -> None:
     x, relevance = draw(2, 3, 5), draw(2, 3, 5)
-    mask = torch.where(draw(2, 3, 5) > 0, 0.0, -1e4).double()
-    (found,) = relevances(lambda x: x + mask, (x,), relevance, engine_table(preset, table))
-    assert torch.equal(found, relevance)
+    padded = torch.where(draw(2, 3, 5) > 0, 0.0, -1e4).double()
+    for mask in (padded, torch.zeros_like(padded)):
+        (found,) = relevances(
+            lambda x, mask=mask: x + mask, (x,), relevance, engine_table(preset, table)
+        )
+        assert torch.equal(found, relevance)
 
 
 @pytest.mark.parametrize("preset", ["stable", "paper"])

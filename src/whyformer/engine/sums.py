@@ -41,8 +41,8 @@ def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -
     shape = torch.broadcast_shapes(activation.shape, constant.shape)
     if shape != activation.shape:
         activation = rec.moved(activation, activation.expand(shape))
-    if mask and bool(constant.any()):
-        return rec.step(Bias(constant), activation)
+    if mask:
+        return embedding_sum(rec, rec.step(Bias(constant), activation))
     samples = rec.samples(activation)
     if is_bias(constant, samples.axis, activation.ndim):
         return rec.step(Bias(constant), activation)
@@ -205,8 +205,10 @@ def only_sums(tensor: Tensor, leaf: Tensor) -> bool:
 
 
 def is_statistic(value: Tensor, source: Tensor) -> bool:
-    """Whether a value tells one number about each row of another: its mean, its deviation."""
+    """Whether a value tells one number about each row of another, or all: its mean, its highest."""
     expanded = 0 in value.stride() and value.numel() > 1
+    if value.ndim == 0 and source.ndim > 0:
+        return derived(value, source) == "statistic"
     if value.ndim != source.ndim or (value.shape == source.shape and not expanded):
         return False
     reduced = all(a in (1, b) for a, b in zip(value.shape, source.shape, strict=True))
