@@ -27,6 +27,7 @@ import torch
 import transformers
 from family_inputs import Inputs, parse, tiny_config
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
@@ -180,8 +181,12 @@ class Built:
         }
 
     def answer(self, inputs: dict[str, Any]) -> Tensor:
-        """The model's output field that the targets index."""
-        return self.model(**inputs)[self.output or "logits"]
+        """The model's output field that the targets index.
+
+        torch's fused kernel for CPUs misreads masks in float32 beside queries in float64.
+        """
+        with sdpa_kernel(SDPBackend.MATH):
+            return self.model(**inputs)[self.output or "logits"]
 
 
 @dataclass(frozen=True)

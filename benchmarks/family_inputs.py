@@ -198,6 +198,8 @@ swinv2: swin pretrained_window_sizes=[0,0]
 t5: decoder_start_token_id=0
 timesformer: num_frames=3
 upernet: backbone_config=@swin-backbone hidden_size=16 auxiliary_channels=8 auxiliary_in_channels=32
+vibevoice_acoustic_tokenizer vibevoice_acoustic_tokenizer_encoder: num_filters=4 depths=[1,1,1]
+  downsampling_ratios=[2,2]
 videomae: tubelet_size=2
 vilt: max_image_length=-1
 visual_bert: visual_embedding_dim=16
@@ -366,9 +368,20 @@ class Inputs:
             found["bbox"] = found["bbox"] / 40
         if self.family == "layoutlmv3":
             found |= self.image(batch)
+        if self.family == "tapas":
+            found["token_type_ids"] = self.table(batch, length)
         if self.options.get("global_first"):
             found["global_attention_mask"] = torch.eye(1, length, dtype=torch.long).repeat(batch, 1)
         return found
+
+    def table(self, batch: int, length: int) -> Tensor:
+        """A question of two words, a header of two columns, then cells, row by row."""
+        types = torch.zeros(batch, length, 7, dtype=torch.long)
+        cells = torch.arange(length - 2)
+        types[:, 2:, 0] = 1
+        types[:, 2:, 1] = 1 + cells % 2
+        types[:, 2:, 2] = cells // 2
+        return types
 
     def choices(self, count: int) -> dict[str, Any]:
         """Several texts for each sample."""

@@ -164,3 +164,61 @@ def test_hugging_face_sdpa_equals_eager() -> None:
 def text_batch() -> dict[str, Tensor]:
     torch.manual_seed(5)
     return text()
+
+
+@pytest.mark.parametrize("method", ["gradient_x_input", "fullgrad"])
+def test_one_head_of_keys_for_all_queries_by_broadcasting(method: str) -> None:
+    """As Falcon has it; methods without maps keep attention fused."""
+
+    class OneKey(OneLayer):
+        def sdpa(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(q, k, v)
+
+    model = OneKey(True, kv_heads=1).double().eval()
+    x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64, requires_grad=True)
+    found = whyformer.Explainer(model)(x, 1, method, gradient="gradient")
+    (slope,) = torch.autograd.grad(model(x)[:, 1].sum(), x)
+    expected = (x * slope).sum(-1).detach()
+    if method == "gradient_x_input":
+        assert torch.allclose(found.relevance, expected)
+    assert found.relevance.isfinite().all()
+
+
+class Ignored(torch.autograd.Function):
+    """The first of two values; the second gets nothing back."""
+
+    @staticmethod
+    def forward(ctx: Any, kept: Tensor, ignored: Tensor) -> Tensor:
+        return kept.clone()
+
+    @staticmethod
+    def backward(ctx: Any, slot: Tensor) -> tuple[Tensor, None]:
+        return slot, None
+
+
+def test_a_value_at_which_nothing_arrives_calls_nobody() -> None:
+    class Aside(OneLayer):
+        def forward(self, x: Tensor) -> Tensor:
+            self.aside = x.tanh()
+            return Ignored.apply(super().forward(x), self.aside.exp().mean(1)[:, :3])
+
+    model = Aside(True).double().eval()
+    trace = record(model, torch.randn(2, LENGTH, WIDTH, dtype=torch.float64))
+    arrived: list[Tensor] = []
+    seed = torch.ones_like(trace.output)
+    passing = {model.aside: arrived.append}
+    roots = [root.leaf for root in trace.seen.roots]
+    (slot,) = trace.backward(GRADIENT, [(trace.output, seed)], roots, passing=passing)
+    assert arrived == []
+    assert slot is not None
+    assert slot.any()
+
+
+def test_constants_that_are_broadcast_cut_nothing() -> None:
+    class Beside(OneLayer):
+        def forward(self, x: Tensor) -> Tensor:
+            logits, constant = torch.broadcast_tensors(super().forward(x), torch.ones(1, 3).to(x))
+            return logits * constant
+
+    found = whyformer.Explainer(Beside(True).eval())(torch.randn(2, LENGTH, WIDTH), 1)
+    assert found.notes == ()

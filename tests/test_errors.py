@@ -98,6 +98,31 @@ class Cut(HandWritten):
         return self.head(x[:, 0])
 
 
+class Reversible(torch.autograd.Function):
+    """A part of a forward that autograd does not see, with a backward of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.tanh()
+
+    @staticmethod
+    def backward(ctx: Any, slot: Tensor) -> Tensor:
+        raise AssertionError("only in training")
+
+
+@pytest.mark.parametrize("method", ["transformer_attribution", "gradient_x_input"])
+def test_an_autograd_function_that_refuses_its_backward(method: str) -> None:
+    class Hidden(HandWritten):
+        def forward(self, image: Tensor) -> Tensor:
+            return self.head(Reversible.apply(super().forward(image)) @ self.head.weight)
+
+    message = refused(ModelError, Hidden().eval(), pixels(), target=1, method=method)
+    assert "in Reversible, an autograd.Function of its own" in message
+    assert "AssertionError at test_errors.py" in message
+    assert "only in training" not in message
+    assert "replace it" in message
+
+
 @pytest.mark.parametrize(
     ("how", "named"), [("detach", "detach"), ("no_grad", "no_grad"), ("numpy", "detach")]
 )
@@ -107,7 +132,7 @@ def test_a_graph_that_is_cut_names_the_operation(how: str, named: str) -> None:
     message = refused(ModelError, model, pixels())
     assert named in message
     assert "test_errors.py" in message
-    assert "remove it" in message
+    assert ("without torch.no_grad()" if how == "no_grad" else "remove it") in message
 
 
 def test_a_graph_that_is_cut_between_the_blocks() -> None:

@@ -369,6 +369,7 @@ SAMPLES: dict[str, list[Sample]] = {
         sample(some(4, 3), 0, torch.tensor([2, 0, 2]), some(3, 3), alpha=2),
         sample(some(2, 4), -1, torch.tensor([3]), some(2, 1), alpha=-0.5),
     ],
+    "broadcast_tensors": [sample(some(2, 3), some(3)), sample(some(2, 1), some(1, 3), some(1))],
     "masked_fill": [
         sample(some(2, 3), truths(2, 3), 0.5),
         sample(some(2, 3), truths(3), -1),

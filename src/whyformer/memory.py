@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine import Start
-from whyformer.methods.reading import Memory
+from whyformer.methods.maps import Memory
 
 #: bytes of maps that a recording keeps beside its own graph
 MOST_BYTES = 512 * 2**20

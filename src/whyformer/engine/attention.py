@@ -57,11 +57,10 @@ def scaled_dot_product(
         attn_mask = causal(query, key)
     scores = scores_of(rec, query, key, scale)
     if attn_mask is not None and depends:
-        hidden = attn_mask.detach() < MASKED
         with rec:
-            scores = scores + attn_mask.masked_fill(hidden, 0)
-            scores = scores.masked_fill(hidden, float("-inf")) if hidden.any() else scores
-        mask = scores.new_zeros(()).detach() if hidden.any() else None
+            scores = scores + attn_mask
+        hides = bool((attn_mask.detach() < MASKED).any())
+        mask = scores.new_zeros(()).detach() if hides else None
     else:
         mask = additive(attn_mask, query.dtype)
         for product in rec.scores(scores) if rec.is_activation(scores) else ():
@@ -94,7 +93,9 @@ def scaled_dot_product(
 
 def scores_of(rec: Recorder, query: Tensor, key: Tensor, scale: float) -> Tensor:
     if rec.is_activation(query) and rec.is_activation(key):
-        scores: Tensor = rec.step(Product(scale, kept=False), query, key.mT)
+        with rec:
+            turned = key.mT
+        scores: Tensor = rec.step(Product(scale, kept=False), query, turned)
         return scores
     with rec:
         return (query @ key.mT) * scale
@@ -152,6 +153,8 @@ class Fused(Operation):
         q, k, v = (saved.get() for saved in self._saved)
         if self.groups > 1:
             k, v = (t.repeat_interleave(self.groups, -3) for t in (k, v))
+        lead = torch.broadcast_shapes(*(t.shape[:-2] for t in (q, k, v)))
+        q, k, v = (t.expand(*lead, *t.shape[-2:]) for t in (q, k, v))
         dq = None if constant else torch.empty_like(q)
         dk = None if constant else torch.zeros_like(k)
         dv = torch.zeros_like(v)

@@ -18,6 +18,8 @@ from whyformer.engine.operations import Operation
 from whyformer.errors import ModelError
 
 CHECKPOINT = "torch/utils/checkpoint.py"
+#: what is said of a call that autograd was told not to see
+NO_GRAD = "under torch.no_grad()"
 _hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
 
 
@@ -70,11 +72,8 @@ def plainly(device: str) -> Iterator[None]:
 
 
 def crossed(operation: Operation, operands: tuple[Tensor, ...]) -> bool:
-    """Whether one sample's value meets another's: their axes of samples are not the same.
-
-    Two matrices have no other axis for samples than those that they are multiplied over.
-    """
-    if isinstance(operation, Product) and all(operand.ndim == 2 for operand in operands):
+    """Whether one sample's value meets another's: their axes of samples are not the same."""
+    if isinstance(operation, Product) and matrices(operands):
         return True
     places = set()
     for operand in operands:
@@ -86,3 +85,32 @@ def crossed(operation: Operation, operands: tuple[Tensor, ...]) -> bool:
             return True
         places.add((place, len(samples.ids)))
     return len(places) > 1 and not isinstance(operation, Contraction)
+
+
+def matrices(operands: tuple[Tensor, ...]) -> bool:
+    """Two matrices have no other axis for samples than those that they are multiplied over."""
+    return all(operand.ndim == 2 for operand in operands)
+
+
+def note_meeting(operation: Operation, operands: tuple[Tensor, ...]) -> None:
+    """Note whether samples meet, and which of a product's columns are of a row's own sample."""
+    operation.crosses = len(operands) > 1 and crossed(operation, operands)
+    if isinstance(operation, Product) and not isinstance(operation, Contraction):
+        operation.own(own_columns(operands))
+
+
+def own_columns(operands: tuple[Tensor, ...]) -> Tensor | bool:
+    """Of u v, which columns are of a row's own sample: (rows, columns), or all, or none known.
+
+    A sample's map must not depend on how large another sample's scores are.
+    """
+    if matrices(operands):
+        return False
+    u, v = operands
+    rows, columns = carried(u), carried(v)
+    if columns is None or columns.axis != v.ndim - 1:
+        return True
+    if rows is None or rows.axis != u.ndim - 2 or rows.batch != columns.batch:
+        return False
+    own = rows.ids.unsqueeze(-1) == columns.ids
+    return True if bool(own.all()) else own.to(u.device)

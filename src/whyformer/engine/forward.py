@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from whyformer.engine.calls import function_name
 from whyformer.engine.following import tensors_in
-from whyformer.engine.outputs import Output, as_output
+from whyformer.engine.outputs import Output, as_output, check_samples
 from whyformer.engine.precision import CASTS, full_precision, widen, widen_cast
 from whyformer.errors import InputError, ModelError
 
@@ -84,7 +84,7 @@ class Forward:
             Replay(root, self._lookup),
         ):
             output = self._model(*args, **kwargs)
-        return as_output(output, self._output, len(root))
+        return check_samples(as_output(output, self._output), len(root))
 
 
 class Replay(TorchFunctionMode):

@@ -16,6 +16,8 @@ from whyformer.engine.operations import Operation
 
 #: a spelled-out norm or activation has no more steps than this
 LONGEST_SPELLING = 40
+#: autograd's nodes that choose one value of many: a softmax that is kept small subtracts it
+EXTREMES = ("Max", "Amax")
 #: the mark of a node that made both of two values
 BOTH = 3
 
@@ -167,6 +169,7 @@ def derived(value: Tensor, source: Tensor) -> str | None:
         elif operation is None:
             if kind(node) not in MOVING_NODES:
                 return None
+            reduced = reduced or kind(node) in EXTREMES
         elif not isinstance(operation, Sum | Bias | Autograd) or operation.kind == "generic":
             return None
         pending.extend(above)

@@ -79,6 +79,15 @@ def dropout(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any) 
     return rec.assign(input, result) if inplace else result
 
 
+@handles("broadcast_tensors")
+def broadcast_tensors(rec: Recorder, func: Any, *tensors: Any) -> Any:
+    """Each by itself: of the results, constants are constants and cut nothing."""
+    given = tensors if isinstance(tensors[0], Tensor) else tensors[0]
+    shape = torch.broadcast_shapes(*(tensor.shape for tensor in given))
+    with rec:
+        return tuple(tensor.expand(shape) for tensor in given)
+
+
 # -- attention
 
 

@@ -93,6 +93,12 @@ def main_input(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
     return tensors[whole[0]] if whole else next(iter(tensors.values()))
 
 
+def sample_counts(args: Sequence[Any], kwargs: Mapping[str, Any]) -> set[int]:
+    """How many samples each of the inputs that could be the main one holds."""
+    tensors = named(args, kwargs)
+    return {len(tensors[name]) for name in MAIN_INPUTS if name in tensors}
+
+
 def check_inputs(tensors: Mapping[str, Tensor]) -> None:
     for tensor in tensors.values():
         if tensor.ndim == 0 or tensor.numel() == 0:

@@ -21,6 +21,8 @@ class Binary(Operation):
 
     #: of scores, those that the softmax is shown; None: all
     attended: Tensor | None = None
+    #: whether the columns of a row are of other samples
+    apart = False
 
     def keep(self, u: Tensor, v: Tensor, out: Tensor) -> None:
         self._u, self._v, self._out = Saved(u), Saved(v), Saved(out)
@@ -45,9 +47,16 @@ class Binary(Operation):
         attended = attended.expand(whole).reshape(self.output_shape)
         self.attended = attended if self.attended is None else attended & self.attended
 
+    def own(self, columns: Tensor | bool) -> None:
+        """Note which columns of the result are of a row's own sample."""
+        if isinstance(columns, Tensor):
+            self.attend(columns, self.output_shape)
+        else:
+            self.apart = not columns
+
     def mean_square(self, z: Tensor) -> Tensor:
         """Padding must not matter: scores that are masked out are left out, and other samples."""
-        if self.crosses:
+        if self.apart:
             return z.square()
         if self.attended is None:
             return super().mean_square(z)
@@ -91,6 +100,10 @@ class Sum(Binary):
     def output(self) -> Tensor:
         return self._out.get(remake=lambda: self.u + self.v)
 
+    def mean_square(self, z: Tensor) -> Tensor:
+        last = self.samples.axis == z.ndim - 1
+        return z.square() if last and z.ndim > 1 else super().mean_square(z)
+
     def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
         return super().back(rule, *slots)[: self.count]
 
@@ -100,6 +113,24 @@ class Sum(Binary):
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
         (slot,) = slots
         return [] if self.constant is None or slot is None else [slot * self.constant]
+
+
+class OntoZeros(Operation):
+    """v + u where u is zero: Eq. 6 without a division, all of the relevance is v's."""
+
+    kind = "scale"
+    name = "sum"
+    transparent = True
+
+    def run(self, *operands: Tensor) -> Tensor:
+        v, u = operands
+        return v + u
+
+    def to_subject(self, slot: Tensor) -> Slots:
+        return slot, None
+
+    def gradient(self, *slots: Tensor | None) -> Slots:
+        return slots[0], slots[0]
 
 
 class Bias(Operation):

@@ -66,8 +66,8 @@ def fields(output: Any) -> list[str]:
     return [type(output).__name__]
 
 
-def as_output(output: Any, pick: Output, batch: int) -> Tensor:
-    """The chosen tensor with the samples on its first axis."""
+def as_output(output: Any, pick: Output) -> Tensor:
+    """The chosen tensor, with an axis behind that of the samples."""
     found = chosen(output, pick)
     if not isinstance(found, Tensor):
         raise ModelError(
@@ -76,9 +76,13 @@ def as_output(output: Any, pick: Output, batch: int) -> Tensor:
         )
     if found.ndim == 0:
         raise ModelError("the model returned one number for the whole batch; expected one a sample")
-    if found.shape[0] != batch:
+    return found.unsqueeze(-1) if found.ndim == 1 else found
+
+
+def check_samples(answer: Tensor, batch: int) -> Tensor:
+    if len(answer) != batch:
         raise ModelError(
-            f"the output has shape {tuple(found.shape)} for a batch of {batch}; expected the "
+            f"the output has shape {tuple(answer.shape)} for a batch of {batch}; expected the "
             "samples on its first axis: Explainer(model, output=...) can give them"
         )
-    return found.unsqueeze(-1) if found.ndim == 1 else found
+    return answer

@@ -11,10 +11,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from whyformer.engine.calls import (
+    NO_GRAD,
     altered,
     caller,
-    crossed,
     function_name,
+    note_meeting,
     plainly,
     refuse_checkpoint,
 )
@@ -106,7 +107,7 @@ class Recorder(TorchFunctionMode):
             args, kwargs = widen(name, args, kwargs, tensors, self.is_activation)
         if not torch.is_grad_enabled():
             refuse_checkpoint()
-            return self._cut(f"{name} under torch.no_grad()", func(*args, **kwargs))
+            return self._cut(f"{name} {NO_GRAD}", func(*args, **kwargs))
         self.seen.cuts += [t._cut for t in tensors if hasattr(t, "_cut") and not t.requires_grad]
         if name in IN_PLACE or (name.endswith("_") and not name.endswith("__")):
             return self._in_place(name, func, args, kwargs)
@@ -140,8 +141,7 @@ class Recorder(TorchFunctionMode):
         for out in (result,) if isinstance(result, Tensor) else result:
             if isinstance(out, Tensor) and out.is_floating_point():
                 follow_operands(operands, out)
-        if len(operands) > 1 and crossed(operation, operands):
-            operation.crosses = True
+        note_meeting(operation, operands)
         return result
 
     def local(

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 
+from whyformer.engine.calls import NO_GRAD
 from whyformer.engine.forward_record import ForwardRecord
-from whyformer.errors import ModelError
+from whyformer.engine.graph import nodes, operation_of
+from whyformer.errors import ModelError, first_line
+
+UNKNOWN = "unknown"
 
 
 def refuse_opaque(model: nn.Module) -> None:
@@ -43,6 +51,11 @@ def refuse_non_finite(model: nn.Module, answer: Tensor) -> None:
 
 def why_cut(seen: ForwardRecord) -> str:
     place = seen.cuts[-1] if seen.cuts else seen.last_cut
+    if place is not None and NO_GRAD in place:
+        return (
+            f"{place} returned a value without a gradient; have the model's forward run that part "
+            "without torch.no_grad()"
+        )
     if place is not None:
         return (
             f"{place} returned a value without a gradient; remove it from the forward, "
@@ -51,6 +64,24 @@ def why_cut(seen: ForwardRecord) -> str:
     return (
         "some operation of the forward is invisible to autograd (a custom kernel, a scripted part)"
     )
+
+
+def why_no_backward(values: Sequence[Tensor], error: BaseException) -> str:
+    """A function with a backward of its own may refuse to run it; what else fails is told."""
+    own = {node.name() for node in nodes(values) if custom(node)}
+    if own and (place := innermost(error)) != UNKNOWN:
+        names = ", ".join(sorted(name.removesuffix("Backward") for name in own))
+        return (
+            f"the model hides a part of its forward in {names}, an autograd.Function of its own, "
+            f"whose backward failed ({type(error).__name__} at {place}): replace it in the forward "
+            "by the ordinary operations that it stands for, which autograd can follow"
+        )
+    return f"the backward through the recorded model failed: {first_line(error)}"
+
+
+def custom(node: Any) -> bool:
+    """Whether a node is an autograd.Function of the model's own."""
+    return isinstance(node, BackwardCFunction) and operation_of(node) is None
 
 
 def why_no_attention(seen: ForwardRecord) -> str:
@@ -64,7 +95,7 @@ def why_no_attention(seen: ForwardRecord) -> str:
 
 def innermost(error: BaseException) -> str:
     """The last line of non-torch code that an exception passed through."""
-    place = "unknown"
+    place = UNKNOWN
     traceback = error.__traceback__
     while traceback is not None:
         frame = traceback.tb_frame

@@ -10,7 +10,7 @@ from torch import Tensor
 from whyformer.engine.graph import derived, made_by_activation
 from whyformer.engine.handled import handles
 from whyformer.engine.local import ByStatistic, Gate, Pointwise, Reduction, Scale, SelfGate
-from whyformer.engine.mixing import MASKED, Bias, Sum
+from whyformer.engine.mixing import MASKED, Bias, OntoZeros, Sum
 from whyformer.engine.schema import method_of
 
 if TYPE_CHECKING:
@@ -24,12 +24,16 @@ def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -
         if input.dtype != other.dtype:
             wide = torch.promote_types(input.dtype, other.dtype)
             input, other = rec_cast(rec, input, wide), rec_cast(rec, other, wide)
+        for scores, mask in ((input, other), (other, input)):
+            if rec.scores(scores) and bool((mask.detach() < MASKED).any()):
+                return add_mask(rec, scores, mask)
         return embedding_sum(rec, rec.sum(input, other))
     activation, constant = (input, other) if rec.is_activation(input) else (other, input)
     if not isinstance(constant, Tensor):
         return rec.step(Bias(constant), activation)
     constant = constant.detach()
-    scores = rec.scores(activation, mask=is_mask(constant))
+    mask = is_mask(constant)
+    scores = rec.scores(activation, mask=mask)
     for product in scores:
         product.attend(constant, activation.shape)
     if scores:
@@ -37,11 +41,22 @@ def add(rec: Recorder, func: Any, input: Any, other: Any, *, alpha: float = 1) -
     shape = torch.broadcast_shapes(activation.shape, constant.shape)
     if shape != activation.shape:
         activation = rec.moved(activation, activation.expand(shape))
+    if mask:
+        return embedding_sum(rec, rec.step(Bias(constant), activation))
     samples = rec.samples(activation)
     if is_bias(constant, samples.axis, activation.ndim):
         return rec.step(Bias(constant), activation)
     result = rec.step(Sum(samples, constant), activation)
     return embedding_sum(rec, result)
+
+
+def add_mask(rec: Recorder, scores: Tensor, mask: Tensor) -> Tensor:
+    """Scores and a mask that depends on the input: a sum, but where the mask hides them."""
+    hidden = mask.detach() < MASKED
+    lowest = scores.detach() + mask.detach()
+    shown = rec.moved(mask, mask.masked_fill(hidden, 0))
+    with rec:
+        return torch.where(hidden, lowest, scores + shown)
 
 
 def add_any(rec: Recorder, u: Any, v: Any) -> Any:
@@ -59,12 +74,35 @@ def index_add(
     rec: Recorder, func: Any, input: Tensor, dim: int, index: Tensor, source: Tensor,
     *, alpha: float = 1,
 ) -> Any:  # fmt: skip
-    """A sum at some places; the others are as they were."""
+    """A sum at some places; the others are as they were.
+
+    Places that hold nothing yet get what is put there: which expert comes first to a token must
+    not depend on the other samples.
+    """
     if len(index.unique()) != len(index):
         return rec.generic("index_add", func, (input, dim, index, source), {"alpha": alpha})
-    with rec:
-        there = input.index_select(dim, index) + alpha * source
-        return torch.index_copy(input, dim, index, there)
+    held = input.detach().index_select(dim, index).movedim(dim, 0)
+    empty = ~held.flatten(1).any(1) if held.ndim > 1 else held == 0
+    result = input
+    for chosen, combine in ((empty, onto_zeros), (~empty, add_any)):
+        if not bool(chosen.any()):
+            continue
+        with rec:
+            rows = source.index_select(dim, chosen.nonzero().flatten())
+            before = input.index_select(dim, index[chosen])
+        there = combine(rec, scaled(rec, rows, alpha), before)
+        with rec:
+            result = result.index_copy(dim, index[chosen], there)
+    return result
+
+
+def onto_zeros(rec: Recorder, rows: Tensor, zeros: Tensor) -> Tensor:
+    if not rec.is_activation(rows):
+        return rec.moved(zeros, zeros + rows)
+    if not rec.is_activation(zeros):
+        return rows
+    laid: Tensor = rec.step(OntoZeros(), rows, zeros)
+    return laid
 
 
 @handles("masked_fill")
@@ -120,7 +158,7 @@ def reduction(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any
 
 
 def is_mask(constant: Tensor) -> bool:
-    """Whether a constant shows some scores and hides others: zero, or very negative."""
+    """Whether a constant shows some values and hides others: zero, or very negative."""
     return bool(((constant == 0) | (constant < MASKED)).all())
 
 
@@ -167,8 +205,10 @@ def only_sums(tensor: Tensor, leaf: Tensor) -> bool:
 
 
 def is_statistic(value: Tensor, source: Tensor) -> bool:
-    """Whether a value tells one number about each row of another: its mean, its deviation."""
+    """Whether a value tells one number about each row of another, or all: its mean, its highest."""
     expanded = 0 in value.stride() and value.numel() > 1
+    if value.ndim == 0 and source.ndim > 0:
+        return derived(value, source) == "statistic"
     if value.ndim != source.ndim or (value.shape == source.shape and not expanded):
         return False
     reduced = all(a in (1, b) for a, b in zip(value.shape, source.shape, strict=True))

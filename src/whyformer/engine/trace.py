@@ -19,13 +19,20 @@ from whyformer.engine.inputs import (
     content,
     main_input,
     named,
+    sample_counts,
 )
 from whyformer.engine.names import MOVING_NODES
 from whyformer.engine.operations import Operation, Pass
-from whyformer.engine.outputs import Output, as_output
+from whyformer.engine.outputs import Output, as_output, check_samples
 from whyformer.engine.precision import full_precision
 from whyformer.engine.recorder import Recorder
-from whyformer.engine.refusals import innermost, refuse_non_finite, refuse_opaque, why_cut
+from whyformer.engine.refusals import (
+    innermost,
+    refuse_non_finite,
+    refuse_opaque,
+    why_cut,
+    why_no_backward,
+)
 from whyformer.engine.rules import Table
 from whyformer.errors import InputError, ModelError, WhyformerError, first_line
 
@@ -77,7 +84,7 @@ class Trace:
         with self._lock:
             self.current.table, self.current.keep = table, keep
             self.current.constants = constants
-            hooks = [value.register_hook(seen) for value, seen in (passing or {}).items()]
+            hooks = [value.register_hook(given(seen)) for value, seen in (passing or {}).items()]
             try:
                 with torch.inference_mode(False), full_precision(self.output):
                     found = torch.autograd.grad(
@@ -86,15 +93,23 @@ class Trace:
             except WhyformerError:
                 raise
             except Exception as error:
-                raise ModelError(
-                    f"the backward through the recorded model failed: {first_line(error)}"
-                ) from None
+                raise ModelError(why_no_backward(values, error)) from None
             finally:
                 for hook in hooks:
                     hook.remove()
                 self.current.table, self.current.keep = None, False
                 self.current.constants = None
         return [None if slot is None else slot.detach() for slot in found]
+
+
+def given(seen: Callable[[Tensor], None]) -> Callable[[Tensor | None], None]:
+    """A hook that is not called where nothing arrives."""
+
+    def hook(slot: Tensor | None) -> None:
+        if slot is not None:
+            seen(slot)
+
+    return hook
 
 
 def record(
@@ -104,17 +119,21 @@ def record(
     maps: bool = True,
     replaced: Mapping[int, Tensor] | None = None,
     changed: Mapping[int, Callable[[Tensor], Tensor]] | None = None,
+    batch: int | None = None,
 ) -> Trace:
     """Run the model's own forward once and keep its graph.
 
     ``replaced`` are other values of its roots, ``changed`` functions of the results of its steps.
+    The main input says how many samples there are. Where the output has as many rows as another
+    input, that one does: the forward is run again.
     """
     refuse_opaque(model)
     args, kwargs = as_call(inputs)
     tensors = named(args, kwargs)
     check_inputs(tensors)
-    main = main_input(args, kwargs)
-    batch, current = len(main), Pass()
+    main, counts = main_input(args, kwargs), sample_counts(args, kwargs)
+    current = Pass()
+    batch = len(main) if batch is None else batch
     recorder = Recorder(current, batch, maps, replaced, changed)
     try:
         with (
@@ -126,7 +145,7 @@ def record(
             args, kwargs = with_roots(recorder, args, kwargs)
             with recorder:
                 returned = model(*args, **kwargs)
-                answer = as_output(returned, output, batch)
+                answer = as_output(returned, output)
     except WhyformerError:
         raise
     except Exception as error:
@@ -137,6 +156,9 @@ def record(
             f"the model's own forward failed on inputs of shape {given}: "
             f"{type(error).__name__}: {first_line(error)} (at {innermost(error)})"
         ) from None
+    if len(answer) != batch and len(answer) in counts:
+        return record(model, inputs, output, maps, replaced, changed, len(answer))
+    check_samples(answer, batch)
     if not answer.requires_grad:
         raise ModelError(f"the logits are cut off from the model's graph: {why_cut(recorder.seen)}")
     refuse_non_finite(model, answer)

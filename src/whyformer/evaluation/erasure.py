@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whyformer.engine.outputs import as_output
+from whyformer.engine.outputs import as_output, check_samples
 from whyformer.errors import InputError
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.documents import Document
@@ -134,4 +134,6 @@ def probabilities(why: TextPipeline, texts: Sequence[str]) -> Tensor:
     encoded = why.tokenizer(
         list(texts), padding=True, truncation=True, max_length=why.longest, return_tensors="pt"
     ).to(device)
-    return as_output(why.model(**encoded), None, len(texts)).float().softmax(-1).cpu()
+    return (
+        check_samples(as_output(why.model(**encoded), None), len(texts)).float().softmax(-1).cpu()
+    )

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.code import code_of
-from whyformer.engine.outputs import as_output
+from whyformer.engine.outputs import as_output, check_samples
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.samples import ImageSample
 from whyformer.evaluation.task import Record, Task
@@ -138,4 +138,4 @@ class ImageTask(Task):
 def logits_of(why: ImagePipeline, pixels: Tensor) -> Tensor:
     parameter = next(why.model.parameters())
     normal = why.normalise(pixels).to(parameter.device, parameter.dtype)
-    return as_output(why.model(normal), None, len(pixels)).float().cpu()
+    return check_samples(as_output(why.model(normal), None), len(pixels)).float().cpu()

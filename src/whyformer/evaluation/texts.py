@@ -96,7 +96,7 @@ def logits_of(why: TextPipeline, text: str) -> Tensor:
     for batch in why.batches(text):
         inputs: Any = why.explainer.place(batch)
         output = why.model(**inputs)
-        found.append(as_output(output, why.explainer.output, len(batch["input_ids"])))
+        found.append(as_output(output, why.explainer.output))
     return torch.cat(found).mean(0, keepdim=True)
 
 

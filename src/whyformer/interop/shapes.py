@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from whyformer.engine.inputs import Inputs
-from whyformer.engine.outputs import as_output
+from whyformer.engine.outputs import as_output, check_samples
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
@@ -28,7 +28,7 @@ class Logits(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         first = next(v for v in (*args, *kwargs.values()) if isinstance(v, Tensor))
-        return as_output(self.model(*args, **kwargs), None, len(first))
+        return check_samples(as_output(self.model(*args, **kwargs), None), len(first))
 
 
 def as_explainer(given: Explainer | nn.Module) -> Explainer:

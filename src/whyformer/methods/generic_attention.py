@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
 from whyformer.methods.tables import gradient_table
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @register(
@@ -18,9 +23,8 @@ def generic_attention(question: Question, *, gradient: str = "gradient") -> Answ
     ``gradient`` names the backward that G is of: "gradient", or a balanced one, "cp", "libra" or
     "attnlrp".
     """
-    table = gradient_table(gradient)
-    layers = [
-        (g * a).clamp(min=0).mean(1)
-        for g, a in zip(question.gradients(table=table), question.attention, strict=True)
-    ]
+    attention = question.attention
+    layers: list[Tensor | None] = [None] * len(attention)
+    for b, (g,) in question.each_map(question.by_gradient(gradient_table(gradient))):
+        layers[b] = (g * attention[b]).clamp(min=0).mean(1)
     return question.roll_out(layers)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import MethodError, ModelError
 from whyformer.methods.answer import Answer, Maps, Stream
-from whyformer.methods.reading import Changed, Memory, Reading
+from whyformer.methods.maps import Changed, Memory
+from whyformer.methods.reading import Reading
 
 if TYPE_CHECKING:
     from torch import Tensor

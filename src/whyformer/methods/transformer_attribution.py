@@ -48,17 +48,19 @@ def transformer_attribution(
         raise UnknownNameError(f"unknown factor {factor!r}; {nearest(str(factor), known)}")
 
     chosen = select(blocks, count)
-    last_only = chosen == [count - 1]
-    first = count - 1 if last_only else 0
-    relevances = question.relevances(last_only=last_only, signed=factor != "gradient")
-    table = gradient_table(gradient)
-    factors = question.gradients(last_only, table) if factor == "gradient" else []
-    if factor == "attention":
-        factors = question.attention[first:]
+    relevance = question.by_relevance(signed=factor != "gradient")
+    slope = question.by_gradient(gradient_table(gradient))
+    backwards = [relevance, slope] if factor == "gradient" else [relevance]
     layers: list[Tensor | None] = [None] * count
-    for b in chosen:
-        product = relevances[b - first] * factors[b - first] if factors else relevances[b - first]
-        layers[b] = product.clamp(min=0).mean(1)
+    left = set(chosen)
+    for b, maps in question.each_map(*backwards, last_only=chosen == [count - 1]):
+        if b in left:
+            factors = [question.attention[b]] if factor == "attention" else maps[1:]
+            product = maps[0] * factors[0] if factors else maps[0]
+            layers[b] = product.clamp(min=0).mean(1)
+            left.remove(b)
+        if not left:
+            break
     return question.roll_out(layers, normalise_rows)
 
 

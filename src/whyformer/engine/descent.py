@@ -1,0 +1,86 @@
+"""Several backwards that go down a model together, one block after the other.
+
+Where a block's stream is all that lies between the output and what is below, the backwards stop
+there, and are started from there again: what they found above can be forgotten.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from whyformer.engine.graph import age
+from whyformer.engine.rules import Table
+from whyformer.engine.trace import Start, Trace
+
+
+@dataclass
+class Descending:
+    """A table on its way down, and the slots that it starts from again."""
+
+    table: Table
+    start: Start
+
+    def step(
+        self, trace: Trace, of: Sequence[Tensor], below: Tensor | None, keep: bool
+    ) -> list[Tensor | None]:
+        """What arrives at some values; the next step starts from the value below them."""
+        if not self.start:
+            return [None] * len(of)
+        both = [*of] if below is None else [*of, below]
+        found = trace.backward(self.table, self.start, both, keep)
+        slot = None if below is None else found.pop()
+        self.start = [] if below is None or slot is None else [(below, slot)]
+        return found
+
+
+def descend(
+    trace: Trace, passes: Sequence[tuple[Table, Start]], of: Sequence[Tensor], keep: bool = False
+) -> Iterator[tuple[int, list[Tensor | None]]]:
+    """The number of each value and what every pass puts into its slot, output side first.
+
+    Values between two stops are found at once.
+    """
+    stops = stops_below(trace, [value for _, start in passes for value, _ in start])
+    going = [Descending(table, start) for table, start in passes]
+    ages = [age(value.grad_fn) for value in of]
+    numbers = sorted(range(len(of)), key=ages.__getitem__)
+    while numbers:
+        lowest, highest = ages[numbers[0]], ages[numbers[-1]]
+        between = [stop for stop in stops if lowest < age(stop.grad_fn) < highest]
+        below = max(between, key=lambda stop: age(stop.grad_fn), default=None)
+        group = [n for n in numbers if below is None or ages[n] > age(below.grad_fn)]
+        del numbers[-len(group) :]
+        found = [one.step(trace, [of[n] for n in group], below, keep) for one in going]
+        while group:
+            yield group.pop(), [slots.pop() for slots in found]
+
+
+def stops_below(trace: Trace, values: Sequence[Tensor]) -> list[Tensor]:
+    """The blocks' streams that every way from some values down to the inputs leads through."""
+    heap: list[tuple[int, int, Any]] = []
+    reached: dict[Any, set[int]] = {}
+    narrow = set()
+
+    def reach(node: Any, output: int) -> None:
+        if node is not None and node not in reached:
+            heapq.heappush(heap, (-age(node), len(reached), node))
+        reached.setdefault(node, set()).add(output)
+
+    for value in values:
+        reach(value.grad_fn, value.output_nr)
+    while heap:
+        _, _, node = heapq.heappop(heap)
+        if not heap:
+            narrow.add(node)
+        for parent, output in node.next_functions:
+            reach(parent, output)
+    return [
+        block.entry
+        for block in trace.seen.blocks
+        if block.entry.grad_fn in narrow and reached[block.entry.grad_fn] == {block.entry.output_nr}
+    ]
