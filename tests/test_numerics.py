@@ -73,7 +73,7 @@ def test_every_method_in_every_precision(name: str, dtype: torch.dtype) -> None:
     model, inputs = CASE[name].make()
     recording = whyformer.Explainer(model.to(dtype)).record(inputs)
     for method in whyformer.methods():
-        options = {"progress": False} if method == "attention_flow" else {}
+        options = {"progress": False} if "progress" in whyformer.methods()[method].options else {}
         explanation = recording.explain(method=method, **options)
         assert explanation.relevance.dtype is (torch.float32 if dtype is torch.bfloat16 else dtype)
         assert explanation.relevance.isfinite().all()
