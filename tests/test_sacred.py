@@ -68,9 +68,10 @@ def test_a_model_is_afterwards_as_before(name: str) -> None:
 
 
 def varies_the_input(method: whyformer.Method) -> bool:
-    """Captum's run the model again, and so do those that take steps, samples or other streams."""
-    captum = method.function.__module__ == "whyformer.methods.captum"
-    return captum or bool({"steps", "samples"} & set(method.options)) or method.name == "legrad"
+    """Some run the model again: for other inputs, baselines, masks or streams."""
+    home = method.function.__module__.rpartition(".")[2]
+    again = home in ("captum", "deeplift", "legrad", "occlusion", "sampling")
+    return again or bool({"steps", "samples"} & set(method.options))
 
 
 def test_the_inputs_are_not_touched() -> None:
