@@ -42,7 +42,7 @@ def test_the_registry_names_every_method_with_one_line() -> None:
         "deeplift", "deepshap", "excitation_backprop", "fullgrad", "fullgrad_2019",
         "generic_attention", "globenc", "grad_sam", "gradcam", "gradient_x_input", "iia", "legrad",
         "lrp", "occlusion", "partial_lrp", "rap", "raw_attention", "rollout", "sglrp", "tam",
-        "tokentm", "transformer_attribution",
+        "tokentm", "transformer_attribution", "witness",
     }  # fmt: skip
     for method in found.values():
         assert method.summary

@@ -85,7 +85,7 @@ class Recording:
         chosen, rules = get_method(method), get_preset(preset)
         if target is not None and not chosen.class_specific:
             warnings.warn(
-                f"{method} is class-agnostic: it gives the same map for every class, so the target "
+                f"{chosen.name} is class-agnostic: it gives the same map for every class, so the target "
                 "is ignored",
                 stacklevel=2,
             )
@@ -101,7 +101,7 @@ class Recording:
         notes = self._notes(chosen)
         if any(not bool(a.relevance.any()) for a in answers):
             notes.append(
-                f"the map is zero: by {method} no token speaks for the target; a signed method, "
+                f"the map is zero: by {chosen.name} no token speaks for the target; a signed method, "
                 "such as fullgrad, tells what speaks against it"
             )
         parts = [
@@ -118,7 +118,7 @@ class Recording:
             logits=self.logits,
             target=asked.index if chosen.class_specific else None,
             position=asked.position if chosen.class_specific else None,
-            method=method,
+            method=chosen.name,
             preset=preset,
             tokens=self.tokens,
             parts=tuple(parts),

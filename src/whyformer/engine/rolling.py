@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from whyformer.engine.operations import Operation
-from whyformer.engine.rules.mass import mass_table
+from whyformer.engine.rules.mass import ByLayer, Entering, mass_table
 from whyformer.engine.trace import Start, Trace
 
 
@@ -28,6 +28,33 @@ class RollOut:
 
     def mixed(self, layers: Sequence[Tensor | None]) -> list[Tensor | None]:
         """The mass that arrives through the layers, one for each attention map or None."""
+        return self._from_rows(ByLayer(self._by_product(layers)))
+
+    def flow(self, layers: Sequence[Tensor | None], share: float) -> list[Tensor | None]:
+        """sum_b r layer_b prod_{l < b} (I + share A_l), r the asked rows at every block.
+
+        What a row reads enters by the layers, and is carried down by a share of attention.
+        """
+        attention = [a.weights.detach() for a in self._trace.seen.attention] if share else []
+        own: dict[Operation, Tensor] = {
+            mix.product: mass
+            for mix, mass in zip(self._mixes, self._arrived, strict=True)
+            if mass is not None
+        }
+        entering = Entering(
+            self._by_product(layers), own, self._by_product(attention) if share else {}, share
+        )
+        return self._from_rows(entering)
+
+    def divided(
+        self, layers: Sequence[Tensor | None], row_sums: Mapping[Operation, Tensor]
+    ) -> list[Tensor | None]:
+        """All mass, own and mixed, rows divided by one more than their layer's sum."""
+        table = mass_table(ByLayer(self._by_product(layers)), row_sums)
+        return self._trace.backward(table, self._start, self._sites)
+
+    def _from_rows(self, attention: ByLayer) -> list[Tensor | None]:
+        """What arrives at the sites of the mass that the asked rows bring to every A V."""
         start = [
             (mix.out, own)
             for mix, own in zip(self._mixes, self._arrived, strict=True)
@@ -35,15 +62,7 @@ class RollOut:
         ]
         if not start:
             return [None] * len(self._sites)
-        table = mass_table(self._by_product(layers))
-        return self._trace.backward(table, start, self._sites)
-
-    def divided(
-        self, layers: Sequence[Tensor | None], row_sums: Mapping[Operation, Tensor]
-    ) -> list[Tensor | None]:
-        """All mass, own and mixed, rows divided by one more than their layer's sum."""
-        table = mass_table(self._by_product(layers), row_sums)
-        return self._trace.backward(table, self._start, self._sites)
+        return self._trace.backward(mass_table(attention), start, self._sites)
 
     def _by_product(self, layers: Sequence[Tensor | None]) -> dict[Operation, Tensor]:
         return {

@@ -49,7 +49,8 @@ class Question(Reading):
             (block.entry, (mass.unsqueeze(-1) / block.entry.shape[-1]).expand_as(block.entry))
             for block, mass in zip(self.trace.seen.blocks, masses, strict=True)
         ]
-        return self._answer(carry(self.trace, start, self._values))
+        found = carry(self.trace, start, self._values) if start else [None] * len(self._values)
+        return self._answer(found)
 
     def pool(self, matrix: Tensor) -> Answer:
         """The asked row of the last map's (batch, tokens, tokens) matrix."""
@@ -114,7 +115,7 @@ class Question(Reading):
         ``layers`` are as for ``roll_out``; the result has the streams' shapes without their last
         axis. A query that no query sees itself, such as padding, does not count.
         """
-        from whyformer.engine.rules.mass import mass_table
+        from whyformer.engine.rules.mass import ByLayer, mass_table
 
         maps, blocks = self.trace.seen.attention, self.trace.seen.blocks
         found: list[Tensor | None] = []
@@ -126,7 +127,7 @@ class Question(Reading):
                 (mix.out, mix.out.new_full(mix.out.shape, queries / mix.out.numel()))
                 for mix in seen.mixes
             ]
-            table = mass_table({mix.product: mix.native(each) for mix in seen.mixes})
+            table = mass_table(ByLayer({mix.product: mix.native(each) for mix in seen.mixes}))
             found += self.trace.backward(table, start, [block.entry])
         kept = [slot.sum(-1) for slot in found if slot is not None]
         if not len(maps) == len(blocks) == len(kept):
@@ -136,6 +137,17 @@ class Question(Reading):
                 "generic_attention or fullgrad"
             )
         return kept
+
+    def flow(self, layers: Sequence[Tensor | None], share: float = 0.0) -> Answer:
+        """sum_b r layer_b prod_{l < b} (I + share E_h A_l), r the asked rows.
+
+        What the asked rows read of every block, carried down to the input. ``layers`` are as in
+        ``roll_out``; nothing is multiplied but attention itself, so they may have signs.
+        """
+        given = [
+            None if layer is None else self._native(layer, i) for i, layer in enumerate(layers)
+        ]
+        return self._answer(self.rolling.flow(given, share))
 
     @cached_property
     def rows(self) -> Tensor:

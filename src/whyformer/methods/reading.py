@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import ModelError
@@ -59,8 +59,13 @@ class Reading(MapReading):
             for block, slot in zip(blocks, found, strict=True)
         ]
 
-    def stream_products(self, table: Table | None = None) -> list[Tensor]:
-        """sum_d x_b dy/dx_b of every block's stream; no gradient is kept beyond its block."""
+    def stream_products(
+        self, table: Table | None = None, each_map: Callable[[int, Tensor], None] | None = None
+    ) -> list[Tensor]:
+        """sum_d x_b dy/dx_b of every block's stream; no gradient is kept beyond its block.
+
+        ``each_map`` is called on the way with the number of every map and the gradient there.
+        """
         from whyformer.engine import GRADIENT
 
         entries = [block.entry for block in self.trace.seen.blocks]
@@ -73,6 +78,9 @@ class Reading(MapReading):
             return seen
 
         passing = {entry: keep(number) for number, entry in enumerate(entries)}
+        if each_map is not None:
+            for number, attention in enumerate(self.trace.seen.attention):
+                passing[attention.weights] = partial(self._shown, each_map, number)
         roots = [root.leaf for root in self.trace.seen.roots]
         self.trace.backward(table or GRADIENT, self.start, roots, passing=passing)
         return found
@@ -115,3 +123,6 @@ class Reading(MapReading):
         return Answer(tokens, input_relevance=pixels, others=rest)
 
     # -- inside
+
+    def _shown(self, each_map: Callable[[int, Tensor], None], number: int, slope: Tensor) -> None:
+        each_map(number, self.shaped(slope))

@@ -75,6 +75,37 @@ class ByLayer:
         return (None, None) if layer is None else op.through(layer, mass)
 
 
+@dataclass(frozen=True, eq=False)
+class Entering(ByLayer):
+    """A V of a flow: the asked rows' own mass enters by the layer, what came from above goes on.
+
+    ``own`` is the mass that the asked rows bring to each product, ``share`` the share of the rest
+    that goes from queries to keys by attention itself.
+    """
+
+    own: Mapping[Operation, Tensor] = field(default_factory=dict)
+    attention: Mapping[Operation, Tensor] = field(default_factory=dict)
+    share: float = 0.0
+
+    def __call__(self, op: Product, mass: Tensor) -> Slots:
+        if not op.attends:
+            return op.halves(mass)
+        parts = []
+        own = self.own.get(op)
+        if own is not None and op in self.layers:
+            parts.append(op.through(self.layers[op], own.reshape(mass.shape)))
+        if self.share:
+            above = mass if own is None else mass - own.reshape(mass.shape)
+            parts.append(op.through(self.attention[op], above * self.share))
+        return tuple(added(*slots) for slots in zip(*parts, strict=True)) or (None, None)
+
+
+def added(*slots: Tensor | None) -> Tensor | None:
+    """The sum of what there is."""
+    given = [slot for slot in slots if slot is not None]
+    return sum(given[1:], given[0]) if given else None
+
+
 @dataclass(frozen=True)
 class Halved:
     """u * v: half each."""
@@ -107,15 +138,14 @@ class Alike:
 
 
 def mass_table(
-    layers: Mapping[Operation, Tensor] | None = None,
-    row_sums: Mapping[Operation, Tensor] | None = None,
+    attention: ByLayer | None = None, row_sums: Mapping[Operation, Tensor] | None = None
 ) -> Table:
-    """The table that rolls out layers, keyed by the products A V that they stand for."""
+    """The table that carries mass; ``attention`` is its rule for A V, by default to nowhere."""
     passed = PassOn()
     return Table(
         learned=Evenly(),
         sum=Around(row_sums or {}),
-        product=ByLayer(layers or {}),
+        product=attention or ByLayer(),
         softmax=passed,
         normalisation=passed,
         activation=passed,

@@ -1,0 +1,77 @@
+"""Witness: what each token said for the target, as it was heard, and what it carries itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from whyformer.methods.question import Answer, Question
+from whyformer.methods.registry import Facts, register
+from whyformer.methods.tables import gradient_table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+#: how much of what a token heard it hands on: the share of attention beside the identity
+HEARSAY = 1 / 2
+#: how much of a row's mean evidence is taken from what each token said
+EXPECTED = 1 / 2
+#: how much the tokens' own streams count beside what was heard of them
+PRESENCE = 1 / 3
+
+
+@register(
+    "witness",
+    "signed: what each token said for the target, as it was heard, and what it carries itself",
+    facts=Facts("whyformer", 2026, "1 F 1 B", signed=True),
+)
+def witness(
+    question: Question,
+    *,
+    gradient: str = "libra",
+    hearsay: float = HEARSAY,
+    expected: float = EXPECTED,
+    presence: float = PRESENCE,
+) -> Answer:
+    """sign(F) sqrt(|F| S) + presence P: heard and said, and present.
+
+    G = dy/dA of a balanced backward is what a key's value says for the target where it is read.
+
+    Heard: F = sum_b r E_h A_b (G_b - expected sum_k A_b G_b) prod_{l < b} (I + hearsay E_h A_l).
+    Said: S = sum_b r E_h G_b^+. Present: P = sum_b sum_d x_b g_b. Each is divided by the sum of its
+    sizes over the content of all inputs, and so is the root.
+    """
+    layers: list[Tensor | None] = [None] * len(question.attention)
+    values: list[Tensor | None] = [None] * len(question.attention)
+
+    def read(number: int, said: Tensor) -> None:
+        attention = question.attention[number]
+        values[number] = said.clamp(min=0).mean(1)
+        heard = attention * said
+        heard -= attention * (heard.sum(-1, keepdim=True) * expected)
+        layers[number] = heard.mean(1)
+
+    present = question.carry(question.stream_products(gradient_table(gradient), read))
+    heard = shares(question, parts_of(question.flow(layers, hearsay)))
+    said = shares(question, parts_of(question.flow(values)))
+    roots = [f.sign() * (f.abs() * s).sqrt() for f, s in zip(heard, said, strict=True)]
+    own = shares(question, parts_of(present))
+    first, *others = (
+        root + presence * part for root, part in zip(shares(question, roots), own, strict=True)
+    )
+    return Answer(first, others=tuple(others))
+
+
+def parts_of(answer: Answer) -> list[Tensor]:
+    return [answer.relevance, *answer.others]
+
+
+def shares(question: Question, parts: Sequence[Tensor]) -> list[Tensor]:
+    """Relevance of the content of all inputs, divided by the sum of its sizes, sample by sample."""
+    shown = [
+        part.masked_fill(~site.tokens.content, 0)
+        for part, site in zip(parts, question.sites, strict=True)
+    ]
+    sizes = [part.abs().sum(1, keepdim=True) for part in shown]
+    total = sum(sizes[1:], sizes[0]).clamp(min=1e-30)
+    return [part / total for part in shown]

@@ -1,0 +1,120 @@
+"""Our own method against its formula, in every batch, on other shapes, and where it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import contenders
+import whyformer
+from contenders import ask, decoder
+from test_contenders_fail import Bare, features
+from test_streams import bart, swin
+from test_tiny_transformer import Tiny, close
+from whyformer.methods.registry import BEST_METHOD
+from zoo import pixels, quick
+
+KINDS = ("image", "sequence", "mean")
+
+
+def by_hand(
+    model: Tiny, x: Tensor, target: int, content: Tensor, constants: tuple[float, float, float]
+) -> Tensor:
+    """sign(F) sqrt(|F| S) + presence P, with loops over blocks, heads, rows and keys."""
+    hearsay, expected, presence = constants
+    maps = contenders.maps(model, x, target)
+    tokens, blocks = len(maps.rows), len(maps.a)
+    heard, said = torch.zeros(tokens).double(), torch.zeros(tokens).double()
+    for b in reversed(range(blocks)):
+        heads = len(maps.a[b])
+        passed = heard.clone()
+        for i in range(tokens):
+            for a in maps.a[b]:
+                passed += hearsay * heard[i] * a[i] / heads
+        heard = passed
+        for i in range(tokens):
+            for a, g in zip(maps.a[b], maps.g[b], strict=True):
+                mean = sum(float(a[i, k] * g[i, k]) for k in range(tokens))
+                for j in range(tokens):
+                    heard[j] += maps.rows[i] * a[i, j] * (g[i, j] - expected * mean) / heads
+                    said[j] += maps.rows[i] * max(float(g[i, j]), 0.0) / heads
+    present = sum((s * slope).sum(-1) for s, slope in zip(maps.x, maps.slope, strict=True))
+
+    def share(values: Tensor) -> Tensor:
+        shown = values * content
+        return shown / shown.abs().sum()
+
+    f, s = share(heard), share(said)
+    return share(f.sign() * (f.abs() * s).sqrt()) + presence * share(present)
+
+
+@pytest.mark.parametrize("constants", [(0.5, 0.5, 1 / 3), (0.0, 1.0, 0.0), (1.0, 0.0, 2.0)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_its_formula(kind: str, constants: tuple[float, float, float]) -> None:
+    model = Tiny(kind)
+    x, targets = model.inputs(2), [2, 0]
+    options = dict(zip(("hearsay", "expected", "presence"), constants, strict=True))
+    found = ask(model, x, targets, "witness", gradient="gradient", **options)
+    assert not found.notes
+    for n, target in enumerate(targets):
+        wanted = by_hand(model, x[n], target, found.content[n], constants).detach()
+        close(found.relevance[n], wanted, 1e-9)
+
+
+def windows() -> tuple[nn.Module, dict[str, Tensor]]:
+    return swin(), {"pixel_values": pixels().double()}
+
+
+@pytest.mark.parametrize("make", [windows, bart, decoder])
+def test_a_sample_is_explained_as_in_its_batch(make: Callable[[], Any]) -> None:
+    model, inputs = make()
+    explainer = whyformer.Explainer(model)
+    whole = explainer(inputs, 1, "witness")
+    for n in range(2):
+        alone = explainer({key: value[n : n + 1] for key, value in inputs.items()}, 1, "witness")
+        for part, other in zip(whole.parts, alone.parts, strict=True):
+            close(part.relevance[n], other.relevance[0], 1e-8)
+    assert all(bool(part.relevance.any()) for part in whole.parts)
+
+
+def test_relevance_has_both_signs_and_the_size_of_its_shares() -> None:
+    model = Tiny("image")
+    maps = [ask(model, model.inputs(3), target, "witness").relevance for target in range(3)]
+    found = torch.cat(maps)
+    assert (found > 0).any()
+    assert (found < 0).any()
+    assert bool((found.abs().sum(1) <= 1 + 1 / 3 + 1e-9).all())
+
+
+def test_the_class_asked_about_matters() -> None:
+    model = Tiny("image")
+    x = model.inputs(1)
+    one, other = (ask(model, x, target, "witness").relevance for target in (0, 1))
+    assert not torch.allclose(one, other, rtol=0.1)
+
+
+def test_best_is_this_method_and_the_explanation_says_so() -> None:
+    model = Tiny("image")
+    found = whyformer.Explainer(model)(model.inputs(1), 1, "best")
+    assert found.method == BEST_METHOD == "witness"
+    assert torch.equal(found.relevance, ask(model, model.inputs(1), 1, "witness").relevance)
+
+
+def test_options_are_those_of_the_formula() -> None:
+    assert quick("witness") == {}
+    assert whyformer.methods()["witness"].options == [
+        "gradient", "hearsay", "expected", "presence",
+    ]  # fmt: skip
+
+
+def test_shares_hide_how_strong_the_evidence_is() -> None:
+    """A head of half the weights gives half the logit, and the same map: known, and by design."""
+    model, x = Bare(), features()
+    whole = ask(model, x, 1, "witness").relevance
+    with torch.no_grad():
+        model.head.weight /= 2
+    close(ask(model, x, 1, "witness").relevance, whole, 1e-9)
