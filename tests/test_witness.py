@@ -83,8 +83,8 @@ def test_a_sample_is_explained_as_in_its_batch(make: Callable[[], Any]) -> None:
 
 def test_relevance_has_both_signs_and_the_size_of_its_shares() -> None:
     model = Tiny("image")
-    maps = [ask(model, model.inputs(3), target, "witness").relevance for target in range(3)]
-    found = torch.cat(maps)
+    x = model.inputs(3)
+    found = torch.cat([ask(model, x, target, "witness").relevance for target in range(3)])
     assert (found > 0).any()
     assert (found < 0).any()
     assert bool((found.abs().sum(1) <= 1 + 1 / 3 + 1e-9).all())
@@ -99,9 +99,10 @@ def test_the_class_asked_about_matters() -> None:
 
 def test_best_is_this_method_and_the_explanation_says_so() -> None:
     model = Tiny("image")
-    found = whyformer.Explainer(model)(model.inputs(1), 1, "best")
+    x = model.inputs(1)
+    found = whyformer.Explainer(model)(x, 1, "best")
     assert found.method == BEST_METHOD == "witness"
-    assert torch.equal(found.relevance, ask(model, model.inputs(1), 1, "witness").relevance)
+    assert torch.equal(found.relevance, ask(model, x, 1, "witness").relevance)
 
 
 def test_options_are_those_of_the_formula() -> None:

@@ -85,8 +85,8 @@ class Recording:
         chosen, rules = get_method(method), get_preset(preset)
         if target is not None and not chosen.class_specific:
             warnings.warn(
-                f"{chosen.name} is class-agnostic: it gives the same map for every class, so the target "
-                "is ignored",
+                f"{chosen.name} is class-agnostic: it gives the same map for every class, so the "
+                "target is ignored",
                 stacklevel=2,
             )
             target = None
@@ -101,8 +101,8 @@ class Recording:
         notes = self._notes(chosen)
         if any(not bool(a.relevance.any()) for a in answers):
             notes.append(
-                f"the map is zero: by {chosen.name} no token speaks for the target; a signed method, "
-                "such as fullgrad, tells what speaks against it"
+                f"the map is zero: by {chosen.name} no token speaks for the target; a signed "
+                "method, such as fullgrad, tells what speaks against it"
             )
         parts = [
             Part(
