@@ -180,6 +180,7 @@ def costs(few: int, many: int) -> Iterator[str]:
     for kind, method, batches, bound in (
         ("vit", "transformer_attribution", (1, 8), 5.0),
         ("vit", "generic_attention", (1, 8), 2.3),
+        ("vit", "witness", (1, 8), 2.6),
         ("bert", "transformer_attribution", (1,), 6.0),
         ("llama", "fullgrad", (1,), 2.6),
     ):
@@ -236,7 +237,7 @@ def report(quick: bool) -> str:
 
     make bench
 
-Preset `stable`, random weights; `generic_attention` and `fullgrad` with the balanced gradient
+Preset `stable`, random weights; all but `transformer_attribution` with the balanced gradient
 `libra`. A *forward* is the model's own, under `torch.no_grad()`; forward and explanation take
 turns in one process, medians are compared. The arithmetic limit of the paper's method on ViT-B is
 about 4.7: one forward, one gradient, three products a Linear layer for relevance, less what the
