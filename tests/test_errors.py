@@ -206,7 +206,7 @@ def test_nan_or_infinity_in_inputs_and_weights(vit: nn.Module, value: float) -> 
 
 @pytest.mark.parametrize(
     ("shape", "said"),
-    [((3, 5), "(3, 5)"), ((5,), "(5,)")],
+    [((3, 5), "3 rows for a batch of 2"), ((5,), "5 rows for a batch of 2")],
 )
 def test_logits_of_an_unexpected_shape(shape: tuple[int, ...], said: str) -> None:
     class Model(HandWritten):

@@ -7,9 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
+from whyformer.engine import GRADIENT, Start, Trace
 from whyformer.engine.rules import BUILT_IN
 from whyformer.errors import (
     MethodError,
+    ModelError,
     NumericalError,
     UnknownNameError,
     WhyformerError,
@@ -99,3 +101,19 @@ def last_line(error: BaseException) -> str:
     if traceback is None:
         return "unknown"
     return f"{Path(traceback.tb_frame.f_code.co_filename).name}:{traceback.tb_lineno}"
+
+
+def refuse_deaf(trace: Trace, start: Start) -> None:
+    """A target that depends on no token has no explanation."""
+    if not trace.seen.blocks:
+        return
+    for block in reversed(trace.seen.blocks):
+        (slot,) = trace.backward(GRADIENT, start, [block.exit])
+        if slot is not None:
+            break
+    if slot is not None and not bool(slot.any()):
+        raise ModelError(
+            "the target's logit depends on no token of sample 0: the classifier's weights are "
+            "zero, as in a model whose head is not trained yet; load its weights, or give the head "
+            "some"
+        )

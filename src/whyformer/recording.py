@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from whyformer.asking import ask
-from whyformer.engine import GRADIENT, PRESETS, Forward, Preset, Start, Trace, record
+from whyformer.asking import ask, refuse_deaf
+from whyformer.engine import PRESETS, Forward, Preset, Start, Trace, record
 from whyformer.engine.inputs import Inputs, as_call, as_ordinary, named
-from whyformer.engine.leaks import mixing_branches
 from whyformer.engine.precision import full_precision
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, ModelError
-from whyformer.explanation import Blocks, Explanation, Part
+from whyformer.explanation import Explanation, Part
+from whyformer.joining import answer_part, blocks_of, one_each, only, stack, stack_present
 from whyformer.layout import find_sites
 from whyformer.memory import BoundedMemory
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
 from whyformer.methods.question import Answer, Changed, Memory, Question
+from whyformer.notes import notes_of
 from whyformer.pooling import named_rows
 from whyformer.sites import Site
 from whyformer.targets import ResolvedTarget, Resolver, Target
@@ -98,7 +99,7 @@ class Recording:
             with full_precision(self.trace.output):
                 answers.append(self._answer(chosen, question, options))
             questions.append(question)
-        notes = self._notes(chosen)
+        notes = notes_of(self.trace, self._explainer.model, chosen)
         if any(not bool(a.relevance.any()) for a in answers):
             notes.append(
                 f"the map is zero: by {chosen.name} no token speaks for the target; a signed "
@@ -107,8 +108,8 @@ class Recording:
         parts = [
             Part(
                 site.tokens,
-                _stack([answer_part(a, i) for a in answers], asked),
-                _stack_optional([a.input_relevance for a in answers], asked) if i == 0 else None,
+                stack([answer_part(a, i) for a in answers], asked),
+                stack_present([a.input_relevance for a in answers], asked) if i == 0 else None,
             )
             for i, site in enumerate(self.sites)
         ]
@@ -123,9 +124,9 @@ class Recording:
             tokens=self.tokens,
             parts=tuple(parts),
             input_relevance=parts[0].input_relevance,
-            matrix=_stack_optional([a.matrix for a in answers], asked),
-            rows=_stack([q.rows for q in questions], asked) if matrix or keep_blocks else None,
-            blocks=_blocks(chosen, questions, asked) if keep_blocks else None,
+            matrix=stack_present([a.matrix for a in answers], asked),
+            rows=stack([q.rows for q in questions], asked) if matrix or keep_blocks else None,
+            blocks=blocks_of(chosen, questions, asked) if keep_blocks else None,
             notes=tuple(notes),
             labels=self.labels,
             problem=self._explainer.problem,
@@ -278,55 +279,11 @@ class Recording:
             first[:, 0] = alone & (content.shape[1] > 1)
         return first
 
-    def _notes(self, method: Method) -> list[str]:
-        seen = self.trace.seen
-        notes = [
-            f"{name} (x{count}) has no rule of its own: the generic rule (Eq. 2) was used"
-            for name, count in sorted(seen.fallbacks.items())
-        ]
-        notes += [
-            f"{name} is not visible to the recorder: its gradient carried the relevance"
-            for name in self.trace.foreign
-        ]
-        if method.maps:
-            notes += [
-                f"a softmax of shape {shape} was not recognised as attention: its block is missing"
-                for shape in self.trace.unrecognised
-            ]
-            count = mixing_branches(self.trace)
-            if count:
-                notes.append(
-                    f"{count} blocks mix tokens outside attention, which {method.name} leaves out; "
-                    "gradient_x_input and fullgrad follow it"
-                )
-        notes += [
-            f"{cut} cuts the graph: no relevance passes there" for cut in sorted(set(seen.cuts))
-        ]
-        if self._explainer.model.training:
-            notes.append("the model is in training mode: dropout may change the map")
-        return notes
-
 
 def told(inputs: Inputs) -> bool:
     """Whether the tokenizer said which tokens are special."""
     given = isinstance(inputs, Mapping) and "special_tokens_mask" in inputs
     return given or bool(getattr(inputs, "encodings", None))
-
-
-def refuse_deaf(trace: Trace, start: Start) -> None:
-    """A target that depends on no token has no explanation."""
-    if not trace.seen.blocks:
-        return
-    for block in reversed(trace.seen.blocks):
-        (slot,) = trace.backward(GRADIENT, start, [block.exit])
-        if slot is not None:
-            break
-    if slot is not None and not bool(slot.any()):
-        raise ModelError(
-            "the target's logit depends on no token of sample 0: the classifier's weights are "
-            "zero, as in a model whose head is not trained yet; load its weights, or give the head "
-            "some"
-        )
 
 
 def fitting_labels(explainer: Explainer, classes: int) -> list[str] | None:
@@ -336,56 +293,3 @@ def fitting_labels(explainer: Explainer, classes: int) -> list[str] | None:
     if explainer.labels_given:
         raise ModelError(f"{len(labels)} labels for a model with {classes} classes")
     return None
-
-
-def answer_part(answer: Answer, number: int) -> Tensor:
-    return answer.relevance if number == 0 else answer.others[number - 1]
-
-
-def only(seed: Tensor, sample: int) -> Tensor:
-    kept = torch.zeros_like(seed)
-    kept[sample] = seed[sample]
-    return kept
-
-
-def one_each(answers: Sequence[Answer]) -> Answer:
-    """Every sample's own answer, from answers that were asked for one sample each.
-
-    An input that all samples share is explained for each of them.
-    """
-
-    def join(parts: Sequence[Tensor | None]) -> Tensor | None:
-        found = [part[i] for i, part in enumerate(parts) if part is not None]
-        return torch.stack(found) if found else None
-
-    relevance = join([a.relevance for a in answers])
-    assert relevance is not None
-    others = [join(parts) for parts in zip(*(a.others for a in answers), strict=True)]
-    return Answer(
-        relevance,
-        join([a.matrix for a in answers]),
-        join([a.input_relevance for a in answers]),
-        tuple(part for part in others if part is not None),
-    )
-
-
-def _stack(parts: list[Tensor], asked: ResolvedTarget) -> Tensor:
-    return torch.stack(parts, 1) if asked.several else parts[0]
-
-
-def _stack_optional(parts: Sequence[Tensor | None], asked: ResolvedTarget) -> Tensor | None:
-    present = [part for part in parts if part is not None]
-    return _stack(present, asked) if present else None
-
-
-def _blocks(method: Method, questions: list[Question], asked: ResolvedTarget) -> Blocks:
-    def gather(maps: list[list[Tensor]]) -> list[Tensor]:
-        return [_stack(list(block), asked) for block in zip(*maps, strict=True)]
-
-    if not method.class_specific:
-        return Blocks(questions[0].attention, None, None)
-    return Blocks(
-        questions[0].attention,
-        gather([question.gradients() for question in questions]),
-        gather([question.relevances() for question in questions]),
-    )

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from whyformer.engine.graph import origin
 from whyformer.engine.local import Scale, Softmax
-from whyformer.engine.mixing import MASKED, Product
+from whyformer.engine.matrices import Product
+from whyformer.engine.mixing import MASKED
 from whyformer.engine.operations import Operation, Saved, Slots
 from whyformer.engine.rules.balanced import ConstantAttention, Derivative
 from whyformer.engine.rules.mass import ByLayer

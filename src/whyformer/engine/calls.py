@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from whyformer.engine.following import carried
-from whyformer.engine.mixing import Contraction, Product
+from whyformer.engine.matrices import Contraction, Product
 from whyformer.engine.operations import Operation
 from whyformer.errors import ModelError
 

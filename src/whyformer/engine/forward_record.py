@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from whyformer.engine.mixing import Product, Sum
+from whyformer.engine.matrices import Product
+from whyformer.engine.mixing import Sum
 from whyformer.engine.operations import Operation
 
 

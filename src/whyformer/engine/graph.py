@@ -10,7 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.engine.local import Autograd, ByStatistic, Pointwise, Reduction, SelfGate
-from whyformer.engine.mixing import Bias, Binary, Product, Sum
+from whyformer.engine.matrices import Product
+from whyformer.engine.mixing import Bias, Binary, Sum
 from whyformer.engine.names import MOVING_NODES, STATISTICS
 from whyformer.engine.operations import Operation
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from whyformer.engine import attention, norms, products, sums
 from whyformer.engine.following import follow
 from whyformer.engine.handled import HANDLERS, handles
+from whyformer.engine.in_place import assign
 from whyformer.engine.local import Autograd, Pointwise, Scale, Softmax
 from whyformer.engine.names import POINTWISE
 from whyformer.engine.sums import rec_cast
@@ -35,7 +36,7 @@ def pointwise(rec: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
     if inplace and target._is_view() and not hasattr(target.grad_fn, "operation"):
         args = (follow(target, target.clone()), *args[1:])
     result = rec.local(Pointwise, name, func, args, kwargs)
-    return rec.assign(target, result) if inplace else result
+    return assign(rec, target, result) if inplace else result
 
 
 for _name in POINTWISE:
@@ -76,7 +77,7 @@ def dropout(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any) 
         return input
     inplace = kwargs.pop("inplace", False)
     result = rec.local(Scale, "dropout", func, (input, *args[:2]), kwargs)
-    return rec.assign(input, result) if inplace else result
+    return assign(rec, input, result) if inplace else result
 
 
 @handles("broadcast_tensors")

@@ -82,7 +82,7 @@ def as_output(output: Any, pick: Output) -> Tensor:
 def check_samples(answer: Tensor, batch: int) -> Tensor:
     if len(answer) != batch:
         raise ModelError(
-            f"the output has shape {tuple(answer.shape)} for a batch of {batch}; expected the "
-            "samples on its first axis: Explainer(model, output=...) can give them"
+            f"the output has {len(answer)} rows for a batch of {batch}; expected the samples on "
+            "its first axis: Explainer(model, output=...) can give them"
         )
     return answer

@@ -10,7 +10,7 @@ from torch import Tensor
 from whyformer.engine.following import follow_einsum
 from whyformer.engine.handled import handles
 from whyformer.engine.learned import Learned, Linear
-from whyformer.engine.mixing import Contraction, Product
+from whyformer.engine.matrices import Contraction, Product
 from whyformer.engine.sums import add, add_any, scaled
 
 if TYPE_CHECKING:

@@ -20,30 +20,28 @@ from whyformer.engine.calls import (
     refuse_checkpoint,
 )
 from whyformer.engine.following import (
-    carried,
     follow,
     follow_move,
     follow_operands,
     follow_reduction,
-    mark,
     samples_of,
     tensors_in,
 )
 from whyformer.engine.forward_record import Attention, Block, Branch, ForwardRecord, Made, Mix
 from whyformer.engine.graph import compare, origin, scores_below
 from whyformer.engine.handlers import HANDLERS
+from whyformer.engine.in_place import in_place
 from whyformer.engine.local import Autograd, Generic, Normalisation, Softmax
-from whyformer.engine.mixing import Binary, Product, Sum
+from whyformer.engine.matrices import Product
+from whyformer.engine.mixing import Binary, Sum
 from whyformer.engine.names import (
     FIXED,
     IN_PLACE,
     INERT,
     LIKE,
     MOVES,
-    NATIVE,
     RANDOM,
     STATISTICS,
-    TURNS,
 )
 from whyformer.engine.operations import Operation, Pass, Step
 from whyformer.engine.precision import CASTS, mixed, widen, widen_cast
@@ -107,16 +105,16 @@ class Recorder(TorchFunctionMode):
             args, kwargs = widen(name, args, kwargs, tensors, self.is_activation)
         if not torch.is_grad_enabled():
             refuse_checkpoint()
-            return self._cut(f"{name} {NO_GRAD}", func(*args, **kwargs))
+            return self.cut(f"{name} {NO_GRAD}", func(*args, **kwargs))
         self.seen.cuts += [t._cut for t in tensors if hasattr(t, "_cut") and not t.requires_grad]
         if name in IN_PLACE or (name.endswith("_") and not name.endswith("__")):
-            return self._in_place(name, func, args, kwargs)
+            return in_place(self, name, func, args, kwargs)
         if name in HANDLERS:
             args, kwargs = positional(func, name, args, kwargs)
             return HANDLERS[name](self, func, *args, **kwargs)
         if name in MOVES:
-            return self._cut(name, self._move(name, func, args, kwargs))
-        return self._cut(name, self.generic(name, func, args, kwargs))
+            return self.cut(name, self.move(name, func, args, kwargs))
+        return self.cut(name, self.generic(name, func, args, kwargs))
 
     # -- what handlers use
 
@@ -259,52 +257,14 @@ class Recorder(TorchFunctionMode):
             self.seen.branches.append(Branch((u, v)[skip], (u, v)[1 - skip]))
         return result
 
-    def assign(self, target: Tensor, result: Tensor) -> Tensor:
-        """Make the caller's tensor the result; a view of something larger is written through."""
-        if hasattr(target.grad_fn, "operation") or not target._is_view():
-            samples = carried(result)
-            try:
-                torch.utils.swap_tensors(target, result)
-            except RuntimeError:  # held by a saved tensor or a weak reference
-                return target.copy_(result)
-            self.seen.exchange(target, result)
-            if samples is not None:
-                mark(target, samples)
-            return target
-        return target.copy_(result)
-
     # -- the rest
 
-    def _move(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+    def move(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)
         follow_move(name, func, args, kwargs, result)
         return result
 
-    def _in_place(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        """x.op_(y) as x = x.op(y), so that what the backward needs of x is not overwritten."""
-        if not args:
-            key = next(key for key in ("input", "self", "x", "a") if key in kwargs)
-            args, kwargs = (kwargs[key],), {k: v for k, v in kwargs.items() if k != key}
-        target: Tensor = args[0]
-        if name == "__setitem__" and self.is_activation(target) and not target._is_view():
-            copy = follow(target, target.clone())
-            copy[args[1]] = args[2]
-            self.assign(target, copy)
-            return None
-        base = IN_PLACE.get(name, name[:-1])
-        if name in TURNS:
-            turned = self._move(name[:-1], getattr(Tensor, name[:-1]), args, kwargs)
-            return follow(turned, func(*args, **kwargs))
-        holders = (Tensor, torch, torch.nn.functional)
-        plain = base and next((getattr(h, base) for h in holders if hasattr(h, base)), None)
-        if not base or not plain or name in NATIVE:
-            return self._cut(name, func(*args, **kwargs))
-        if target._is_view() and not hasattr(target.grad_fn, "operation"):
-            args = (follow(target, target.clone()), *args[1:])  # assign writes into the view
-        result = self.dispatch(base, plain, args, kwargs)
-        return self.assign(target, result)
-
-    def _cut(self, name: str, result: Any) -> Any:
+    def cut(self, name: str, result: Any) -> Any:
         """Mark values that autograd lost: they matter where something else reads them."""
         for leaf in tensors_in((result,)):
             if leaf.is_floating_point() and not leaf.requires_grad:

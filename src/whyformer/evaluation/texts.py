@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from whyformer.code import code_of
-from whyformer.engine.outputs import as_output
+from whyformer.engine.outputs import as_output, check_samples
 from whyformer.errors import InputError
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.documents import Document
@@ -96,7 +96,8 @@ def logits_of(why: TextPipeline, text: str) -> Tensor:
     for batch in why.batches(text):
         inputs: Any = why.explainer.place(batch)
         output = why.model(**inputs)
-        found.append(as_output(output, why.explainer.output))
+        rows = as_output(output, why.explainer.output)
+        found.append(check_samples(rows, len(batch["input_ids"])))
     return torch.cat(found).mean(0, keepdim=True)
 
 

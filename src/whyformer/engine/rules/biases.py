@@ -17,7 +17,8 @@ from whyformer.engine.rules.mass import mass_table
 from whyformer.engine.rules.tables import Rule, Table
 
 if TYPE_CHECKING:
-    from whyformer.engine.mixing import Product, Sum
+    from whyformer.engine.matrices import Product
+    from whyformer.engine.mixing import Sum
     from whyformer.engine.operations import Operation
 
 Slots = tuple[Tensor | None, ...]

@@ -19,7 +19,8 @@ from whyformer.engine.rules.division import GUARDED, Division
 if TYPE_CHECKING:
     from whyformer.engine.learned import Learned
     from whyformer.engine.local import Reduction
-    from whyformer.engine.mixing import Product, Sum
+    from whyformer.engine.matrices import Product
+    from whyformer.engine.mixing import Sum
     from whyformer.engine.operations import Operation
 
 Slots = tuple[Tensor | None, ...]

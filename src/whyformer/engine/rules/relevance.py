@@ -16,7 +16,8 @@ from whyformer.engine.rules.division import GUARDED, Division
 
 if TYPE_CHECKING:
     from whyformer.engine.local import Autograd, Gate, Reduction, Softmax
-    from whyformer.engine.mixing import Product, Sum
+    from whyformer.engine.matrices import Product
+    from whyformer.engine.mixing import Sum
     from whyformer.engine.operations import Operation
 
 Slots = tuple[Tensor | None, ...]

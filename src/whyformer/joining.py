@@ -1,0 +1,66 @@
+"""Answers of several samples or targets, joined to those of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from whyformer.explanation import Blocks
+from whyformer.methods import Method
+from whyformer.methods.question import Answer, Question
+from whyformer.targets import ResolvedTarget
+
+
+def answer_part(answer: Answer, number: int) -> Tensor:
+    return answer.relevance if number == 0 else answer.others[number - 1]
+
+
+def only(seed: Tensor, sample: int) -> Tensor:
+    kept = torch.zeros_like(seed)
+    kept[sample] = seed[sample]
+    return kept
+
+
+def one_each(answers: Sequence[Answer]) -> Answer:
+    """Every sample's own answer, from answers that were asked for one sample each.
+
+    An input that all samples share is explained for each of them.
+    """
+
+    def join(parts: Sequence[Tensor | None]) -> Tensor | None:
+        found = [part[i] for i, part in enumerate(parts) if part is not None]
+        return torch.stack(found) if found else None
+
+    relevance = join([a.relevance for a in answers])
+    assert relevance is not None
+    others = [join(parts) for parts in zip(*(a.others for a in answers), strict=True)]
+    return Answer(
+        relevance,
+        join([a.matrix for a in answers]),
+        join([a.input_relevance for a in answers]),
+        tuple(part for part in others if part is not None),
+    )
+
+
+def stack(parts: list[Tensor], asked: ResolvedTarget) -> Tensor:
+    return torch.stack(parts, 1) if asked.several else parts[0]
+
+
+def stack_present(parts: Sequence[Tensor | None], asked: ResolvedTarget) -> Tensor | None:
+    present = [part for part in parts if part is not None]
+    return stack(present, asked) if present else None
+
+
+def blocks_of(method: Method, questions: list[Question], asked: ResolvedTarget) -> Blocks:
+    def gather(maps: list[list[Tensor]]) -> list[Tensor]:
+        return [stack(list(block), asked) for block in zip(*maps, strict=True)]
+
+    if not method.class_specific:
+        return Blocks(questions[0].attention, None, None)
+    return Blocks(
+        questions[0].attention,
+        gather([question.gradients() for question in questions]),
+        gather([question.relevances() for question in questions]),
+    )

@@ -1,0 +1,37 @@
+"""What could not be followed, said in sentences: nothing is silently wrong."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from whyformer.engine import Trace
+from whyformer.engine.leaks import mixing_branches
+from whyformer.methods import Method
+
+
+def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
+    """What an explanation says beside its map, sentence by sentence."""
+    seen = trace.seen
+    notes = [
+        f"{name} (x{count}) has no rule of its own: the generic rule (Eq. 2) was used"
+        for name, count in sorted(seen.fallbacks.items())
+    ]
+    notes += [
+        f"{name} is not visible to the recorder: its gradient carried the relevance"
+        for name in trace.foreign
+    ]
+    if method.maps:
+        notes += [
+            f"a softmax of shape {shape} was not recognised as attention: its block is missing"
+            for shape in trace.unrecognised
+        ]
+        count = mixing_branches(trace)
+        if count:
+            notes.append(
+                f"{count} blocks mix tokens outside attention, which {method.name} leaves out; "
+                "gradient_x_input and fullgrad follow it"
+            )
+    notes += [f"{cut} cuts the graph: no relevance passes there" for cut in sorted(set(seen.cuts))]
+    if model.training:
+        notes.append("the model is in training mode: dropout may change the map")
+    return notes
