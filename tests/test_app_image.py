@@ -101,7 +101,7 @@ def test_methods_presets_and_all_of_them(visit: Any) -> None:
     wait_for(lambda: heat(page) != first)
     page.get_by_role("button", name="All methods").click()
     page.locator(".why-part").nth(2).wait_for()
-    assert page.locator("#view .why-stage").count() == 12
+    assert page.locator("#view .why-stage").count() == 14
     assert pressed(page, "method") == []
     page.get_by_role("button", name="All methods").click()
     wait_for(lambda: page.locator("#view .why-stage").count() == 2)
