@@ -64,6 +64,7 @@ def test_the_median_of_the_samples_that_were_timed() -> None:
     [("pointing", "demo-vision"), ("rationales", "demo-text"), ("erasure", "demo-text")],
 )
 def test_every_method_has_a_cost(tmp_path: Path, benchmark: str, model: str) -> None:
+    pytest.importorskip("matplotlib")
     why = whyformer.load(model)
     evaluate(benchmark, why, methods=FEW, limit=2, out=tmp_path, progress=False)
     tree = json.loads((tmp_path / "results.json").read_text())

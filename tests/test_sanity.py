@@ -218,6 +218,7 @@ class TestSanity:
 
     def test_a_method_without_classes_does_not_see_the_head(self, why: Any, tmp_path: Path) -> None:
         """Roll-out reads attention alone: the last norm and the classifier are nothing to it."""
+        pytest.importorskip("matplotlib")
         evaluate("sanity", why, methods=["rollout"], limit=1, out=tmp_path, progress=False)
         (record,) = read_records(tmp_path)
         assert record["randomised"][0] == pytest.approx(1)
