@@ -15,6 +15,7 @@ from contenders import ask, decoder
 from test_contenders_fail import Bare, features
 from test_streams import bart, swin
 from test_tiny_transformer import Tiny, close
+from whyformer.engine import GRADIENTS, PRESETS
 from whyformer.methods.registry import BEST_METHOD
 from zoo import pixels, quick
 
@@ -119,3 +120,45 @@ def test_shares_hide_how_strong_the_evidence_is() -> None:
     with torch.no_grad():
         model.head.weight /= 2
     close(ask(model, x, 1, "witness").relevance, whole, 1e-9)
+
+
+def test_a_faint_target_has_the_map_of_a_strong_one() -> None:
+    """In single precision: what is handed on does not drown in the rows' own mass."""
+    for kind in ("image", "mean"):
+        model = Tiny(kind).float()
+        x = model.inputs(1).float()
+        maps = [
+            ask(model, x, lambda out, e=e: e * out[:, 1], "witness", presence=0.0).relevance
+            for e in (1.0, 1e-7)
+        ]
+        close(maps[1], maps[0], 1e-4)
+
+
+def test_values_that_a_mask_hides_say_nothing() -> None:
+    """A causal model whose rows are averaged: a row hears nothing of the tokens behind it."""
+    model, inputs = decoder()
+    recording = whyformer.Explainer(model, output=lambda out: out.logits.mean(1)).record(inputs)
+    (start,) = recording._resolve(1).starts
+    question = recording._question(PRESETS["stable"], start)
+    gradients, rows = question.gradients(table=GRADIENTS["libra"]), question.rows.unsqueeze(1)
+    heard, said = torch.zeros_like(rows), torch.zeros_like(rows)
+    for a, g in reversed(list(zip(question.attention, gradients, strict=True))):
+        assert bool(((a == 0) & (g > 0)).any())
+        better = a * (g - (a * g).sum(-1, keepdim=True) / 2)
+        heard = heard + heard @ a.mean(1) / 2 + rows @ better.mean(1)
+        said = said + rows @ torch.where(a > 0, g.clamp(min=0), 0.0).mean(1)
+    root = (heard.sign() * (heard.abs() * said).sqrt()).squeeze(1)
+    found = recording.explain(1, "witness", presence=0.0).relevance
+    close(found, root / root.abs().sum(1, keepdim=True), 1e-9)
+
+
+def test_attention_without_skip_connections_is_refused() -> None:
+    class Bald(Bare):
+        def forward(self, x: Tensor) -> Tensor:
+            for qkv in self.qkv:
+                q, k, v = qkv(x).chunk(3, -1)
+                x = (q @ k.mT).softmax(-1) @ v
+            return self.head(x[:, 0, :3])
+
+    with pytest.raises(whyformer.ModelError, match="skip connections"):
+        ask(Bald(), features(), 1, "witness")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from whyformer.engine.operations import Operation
@@ -28,10 +29,11 @@ class RollOut:
 
     def mixed(self, layers: Sequence[Tensor | None]) -> list[Tensor | None]:
         """The mass that arrives through the layers, one for each attention map or None."""
-        return self._from_rows(ByLayer(self._by_product(layers)))
+        arrived = [own for own in self._arrived if own is not None]
+        return self._from_rows(ByLayer(self._by_product(layers)), arrived)
 
     def flow(self, layers: Sequence[Tensor | None], share: float) -> list[Tensor | None]:
-        """sum_b r layer_b prod_{l < b} (I + share A_l), r the asked rows at every block.
+        """sum_b r layer_b prod_{l < b} (I + share A_l), output side on the left, r the asked rows.
 
         What a row reads enters by the layers, and is carried down by a share of attention.
         """
@@ -44,7 +46,7 @@ class RollOut:
         entering = Entering(
             self._by_product(layers), own, self._by_product(attention) if share else {}, share
         )
-        return self._from_rows(entering)
+        return self._from_rows(entering, [torch.zeros_like(mass) for mass in own.values()])
 
     def divided(
         self, layers: Sequence[Tensor | None], row_sums: Mapping[Operation, Tensor]
@@ -53,15 +55,13 @@ class RollOut:
         table = mass_table(ByLayer(self._by_product(layers)), row_sums)
         return self._trace.backward(table, self._start, self._sites)
 
-    def _from_rows(self, attention: ByLayer) -> list[Tensor | None]:
-        """What arrives at the sites of the mass that the asked rows bring to every A V."""
-        start = [
-            (mix.out, own)
-            for mix, own in zip(self._mixes, self._arrived, strict=True)
-            if own is not None
-        ]
-        if not start:
+    def _from_rows(self, attention: ByLayer, masses: Sequence[Tensor]) -> list[Tensor | None]:
+        """What arrives at the sites of masses at every A V that the asked rows reach."""
+        pairs = zip(self._mixes, self._arrived, strict=True)
+        reached = [mix.out for mix, own in pairs if own is not None]
+        if not reached:
             return [None] * len(self._sites)
+        start = list(zip(reached, masses, strict=True))
         return self._trace.backward(mass_table(attention), start, self._sites)
 
     def _by_product(self, layers: Sequence[Tensor | None]) -> dict[Operation, Tensor]:

@@ -47,7 +47,7 @@ def tam(
     "attention, heads weighed by their gradients, rolled out, times the last map's integrated "
     "gradient (Chen et al. 2023)",
     on_request=True,
-    facts=Facts("Chen et al.", 2023, "20 F 20 B", works="one sequence"),
+    facts=Facts("Chen et al.", 2023, "20 F 21 B", works="one sequence"),
 )
 def bt_head(
     question: Question,

@@ -24,7 +24,7 @@ ROWS_AT_ONCE = 16
     on_request=True,
     needs="captum",
     facts=Facts(
-        "Sundararajan et al.", 2017, "50 F 50 B", signed=True, complete=True, works="any model"
+        "Sundararajan et al.", 2017, "51 F 50 B", signed=True, complete=True, works="any model"
     ),
 )
 def integrated_gradients(

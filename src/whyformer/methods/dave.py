@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "(Wrobel et al. 2026)",
     maps=False,
     on_request=True,
-    facts=Facts("Wrobel et al.", 2026, "50 F 50 B", signed=True, works="any model"),
+    facts=Facts("Wrobel et al.", 2026, "51 F 50 B", signed=True, works="any model"),
 )
 def dave(
     question: Question,

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
 from whyformer.methods.tables import gradient_table
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @register(
@@ -67,9 +73,15 @@ def fullgrad(question: Question, *, gradient: str = "libra") -> Answer:
 
     An input whose tokens no stream holds, such as one that latents read, is asked at itself.
     """
-    if not question.trace.seen.blocks:
-        return gradient_x_input(question, gradient=gradient)
-    found = question.carry(question.stream_products(gradient_table(gradient)))
+    return stream_relevance(question, gradient)
+
+
+def stream_relevance(
+    question: Question, gradient: str, each_map: Callable[[int, Tensor], None] | None = None
+) -> Answer:
+    """What ``fullgrad`` answers; ``each_map`` is called with every map's gradient on the way."""
+    products = question.stream_products(gradient_table(gradient), each_map)
+    found = question.carry(products)
     parts = [found.relevance, *found.others]
     if all(bool(part.any()) for part in parts):
         return found

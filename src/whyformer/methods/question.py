@@ -139,9 +139,9 @@ class Question(Reading):
         return kept
 
     def flow(self, layers: Sequence[Tensor | None], share: float = 0.0) -> Answer:
-        """sum_b r layer_b prod_{l < b} (I + share E_h A_l), r the asked rows.
+        """sum_b r layer_b prod_{l < b} (I + share E_h A_l), output side on the left.
 
-        What the asked rows read of every block, carried down to the input. ``layers`` are as in
+        r are the asked rows. What they read of every block, carried down to the input. ``layers`` are as in
         ``roll_out``; nothing is multiplied but attention itself, so they may have signs.
         """
         given = [

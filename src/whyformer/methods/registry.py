@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from whyformer.methods.question import Answer, Question
 
 
-Reach = Literal["any model", "any attention", "one sequence"]
+Reach = Literal["any model", "any attention", "self-attention", "one sequence"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Facts:
 
     ``cost`` counts forwards F and backwards B for one target. ``signed``: relevance against the
     target is negative. ``complete``: the relevance of the input, with the bias terms, sums to the
-    target. ``works`` on any model, on any attention (windows, several sequences), or on attention
-    between the tokens of one sequence.
+    target. ``works`` on any model, on any attention (windows, several sequences), on
+    self-attention (windows, but no cross-attention), or between the tokens of one sequence.
     """
 
     paper: str

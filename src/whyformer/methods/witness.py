@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from whyformer.errors import ModelError
+from whyformer.methods.gradients import stream_relevance
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.tables import gradient_table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,21 +38,27 @@ def witness(
 
     G = dy/dA of a balanced backward is what a key's value says for the target where it is read.
 
-    Heard: F = sum_b r E_h A_b (G_b - expected sum_k A_b G_b) prod_{l < b} (I + hearsay E_h A_l).
-    Said: S = sum_b r E_h G_b^+. Present: P = sum_b sum_d x_b g_b. Each is divided by the sum of its
-    sizes over the content of all inputs, and so is the root.
+    Heard: F = sum_b r E_h A_b (G_b - expected sum_k A_b G_b) prod_{l < b} (I + hearsay E_h A_l),
+    output side on the left. Said: S = sum_b r E_h G_b^+ of keys that a query may read. Present:
+    P = sum_b sum_d x_b g_b. The root and P are divided by the sum of their sizes over the content
+    of all inputs; F and S are, too, against underflow.
     """
     layers: list[Tensor | None] = [None] * len(question.attention)
+    if not question.trace.seen.blocks:
+        raise ModelError(
+            "witness needs skip connections around attention, which carry what a token said to the "
+            "output; this model has none: use gradient_x_input or generic_attention"
+        )
     values: list[Tensor | None] = [None] * len(question.attention)
 
     def read(number: int, said: Tensor) -> None:
         attention = question.attention[number]
-        values[number] = said.clamp(min=0).mean(1)
+        values[number] = (said.clamp(min=0) * (attention > 0)).mean(1)
         heard = attention * said
         heard -= attention * (heard.sum(-1, keepdim=True) * expected)
         layers[number] = heard.mean(1)
 
-    present = question.carry(question.stream_products(gradient_table(gradient), read))
+    present = stream_relevance(question, gradient, read)
     heard = shares(question, parts_of(question.flow(layers, hearsay)))
     said = shares(question, parts_of(question.flow(values)))
     roots = [f.sign() * (f.abs() * s).sqrt() for f, s in zip(heard, said, strict=True)]

@@ -80,8 +80,9 @@ class ByLayer:
 class Entering(ByLayer):
     """A V of a flow: the asked rows' own mass enters by the layer, what came from above goes on.
 
-    ``own`` is the mass that the asked rows bring to each product, ``share`` the share of the rest
-    that goes from queries to keys by attention itself.
+    ``own`` is the mass that the asked rows bring to each product. It is brought in here: the pass
+    itself carries only what came from above, which would otherwise drown in rounding errors, and
+    of which a ``share`` goes from queries to keys by attention itself.
     """
 
     own: Mapping[Operation, Tensor] = field(default_factory=dict)
@@ -96,8 +97,7 @@ class Entering(ByLayer):
         if own is not None and op in self.layers:
             parts.append(op.through(self.layers[op], own.reshape(mass.shape)))
         if self.share:
-            above = mass if own is None else mass - own.reshape(mass.shape)
-            parts.append(op.through(self.attention[op], above * self.share))
+            parts.append(op.through(self.attention[op], mass * self.share))
         return tuple(added(*slots) for slots in zip(*parts, strict=True)) or (None, None)
 
 
