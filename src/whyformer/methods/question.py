@@ -141,8 +141,8 @@ class Question(Reading):
     def flow(self, layers: Sequence[Tensor | None], share: float = 0.0) -> Answer:
         """sum_b r layer_b prod_{l < b} (I + share E_h A_l), output side on the left.
 
-        r are the asked rows. What they read of every block, carried down to the input. ``layers`` are as in
-        ``roll_out``; nothing is multiplied but attention itself, so they may have signs.
+        r are the asked rows: what they read of every block, carried down to the input. ``layers``
+        are as in ``roll_out``; nothing is multiplied but attention, so they may have signs.
         """
         given = [
             None if layer is None else self._native(layer, i) for i, layer in enumerate(layers)
