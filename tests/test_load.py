@@ -309,7 +309,7 @@ def test_code_of_a_processor_is_not_run(
 
 def test_a_headless_checkpoint_has_no_classifier(tmp_path: Path) -> None:
     folder = save_vit(tmp_path / "headless", "ViTModel")
-    assert "is ViTModel, not a classifier" in refused(ModelError, folder)
+    assert "is ViTModel, which whyformer does not load by name" in refused(ModelError, folder)
     edit(folder / "config.json", architectures=["ViTForImageClassification"])
     message = refused(ModelError, folder)
     assert "lacks the weights of classifier" in message
@@ -318,7 +318,7 @@ def test_a_headless_checkpoint_has_no_classifier(tmp_path: Path) -> None:
 
 def test_a_language_model_is_no_classifier(tmp_path: Path) -> None:
     folder = save_bert(tmp_path / "lm", "BertForMaskedLM")
-    assert "is BertForMaskedLM, not a classifier" in refused(ModelError, folder)
+    assert "is BertForMaskedLM, which whyformer does not load" in refused(ModelError, folder)
 
 
 def test_a_head_for_several_labels_has_sigmoid_probabilities(tmp_path: Path) -> None:

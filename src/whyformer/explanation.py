@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,28 @@ REGRESSION = "regression"
 
 
 @dataclass(frozen=True, eq=False)
+class Sound:
+    """What was heard: (batch, samples) from -1 to 1, and how many of them make a second."""
+
+    samples: Tensor
+    rate: int
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
-    """One input of the model: its tokens and their relevance, on the scale of all parts."""
+    """One input of the model: its tokens and their relevance, on the scale of all parts.
+
+    For people it is shown as ``pieces`` of a text or as a ``picture`` (batch, channels, height,
+    width), such as a ``sound``'s spectrogram or a video's frames side by side; ``title`` names it.
+    """
 
     tokens: Tokens
     relevance: Tensor
     input_relevance: Tensor | None = None
+    pieces: list[list[Piece]] | None = field(default=None, repr=False)
+    picture: Tensor | None = field(default=None, repr=False)
+    sound: Sound | None = field(default=None, repr=False)
+    title: str = ""
 
     @property
     def name(self) -> str:
@@ -61,8 +77,9 @@ class Explanation:
     Several targets a sample put an axis behind the batch: (batch, targets, tokens). ``pieces`` are
     a text's tokens as written, ``picture`` an image's pixels (batch, channels, height, width).
     ``parts`` holds one for every input of the model, ``relevance`` is the first one's. ``target``
-    and ``position`` are the class and its place in the output, where a class was asked for.
-    ``rows`` says how much of each token's own row was asked about.
+    and ``position`` are the class and its place in the output, where a class was asked for;
+    ``asked`` says in words what else was, one for each target of a sample. ``rows`` says how much
+    of each token's own row was asked about.
     """
 
     relevance: Tensor
@@ -72,6 +89,7 @@ class Explanation:
     preset: str
     tokens: Tokens = field(repr=False)
     position: Tensor | None = None
+    asked: tuple[str, ...] = ()
     parts: tuple[Part, ...] = field(default=(), repr=False)
     rows: Tensor | None = field(default=None, repr=False)
     input_relevance: Tensor | None = field(default=None, repr=False)
@@ -92,10 +110,24 @@ class Explanation:
             f"no input {name!r} in this explanation; {nearest(name, [p.name for p in self.parts])}"
         )
 
+    def showing(self, name: str, **shown: Any) -> Explanation:
+        """The same with other pieces, picture, sound or title of the part with that name."""
+        part = self.part(name)
+        parts = tuple(replace(p, **shown) if p is part else p for p in self.parts)
+        main = {k: v for k, v in shown.items() if k in ("pieces", "picture")}
+        return replace(self, parts=parts, **(main if part is self.parts[0] else {}))
+
     @property
     def content(self) -> Tensor:
         """(batch, tokens): the tokens that are actual input."""
         return self.tokens.content
+
+    def logits_of(self, sample: int, target: int = 0) -> Tensor:
+        """(classes,): the row of the output that a target of a sample was asked about."""
+        row = self.logits[sample]
+        if row.ndim == 2 and self.position is not None:
+            return row[self.position[sample].reshape(-1)[target]]
+        return row
 
     @property
     def grid(self) -> tuple[int, int] | None:
@@ -133,9 +165,12 @@ class Explanation:
 
         A regression has none.
         """
+        return self.as_probabilities(self.logits)
+
+    def as_probabilities(self, logits: Tensor) -> Tensor | None:
         if self.problem == REGRESSION:
             return None
-        return self.logits.sigmoid() if self.problem == MULTI_LABEL else self.logits.softmax(-1)
+        return logits.sigmoid() if self.problem == MULTI_LABEL else logits.softmax(-1)
 
     def save(self, path: str | Path, **options: Any) -> Path:
         """Write a picture, a page or numbers, by the name's ending.
@@ -165,7 +200,7 @@ class Explanation:
 
     @property
     def _drawable(self) -> bool:
-        return self.grid is not None or self.pieces is not None
+        return any(part.picture is not None or part.pieces is not None for part in self.parts)
 
     def label(self, index: int) -> str:
         return self.labels[index] if self.labels else str(index)

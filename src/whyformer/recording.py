@@ -27,7 +27,7 @@ from whyformer.pooling import named_rows
 from whyformer.sites import Site
 from whyformer.targets import ResolvedTarget, Resolver, Target
 from whyformer.tokens import Tokens
-from whyformer.words import pieces_of
+from whyformer.words import Piece, pieces_of
 
 if TYPE_CHECKING:
     from whyformer.explainer import Explainer
@@ -110,15 +110,17 @@ class Recording:
                 site.tokens,
                 stack([answer_part(a, i) for a in answers], asked),
                 stack_present([a.input_relevance for a in answers], asked) if i == 0 else None,
+                self._pieces_of(site),
+                self._picture_of(site),
             )
             for i, site in enumerate(self.sites)
         ]
-        roots = [r for r in self.trace.seen.roots if r.name == self.tokens.name]
         return Explanation(
             relevance=parts[0].relevance,
             logits=self.logits,
             target=asked.index if chosen.class_specific else None,
             position=asked.position if chosen.class_specific else None,
+            asked=asked.words if chosen.class_specific else (),
             method=chosen.name,
             preset=preset,
             tokens=self.tokens,
@@ -130,8 +132,8 @@ class Recording:
             notes=tuple(notes),
             labels=self.labels,
             problem=self._explainer.problem,
-            pieces=self.pieces,
-            picture=roots[0].leaf.detach() if self.tokens.kind == "image" else None,
+            pieces=parts[0].pieces,
+            picture=parts[0].picture,
         )
 
     def rows(self, target: Target = None) -> Tensor:
@@ -143,6 +145,16 @@ class Recording:
         return self._question(PRESETS[DEFAULT_PRESET], start).rows
 
     # -- inside
+
+    def _pieces_of(self, site: Site) -> list[list[Piece]] | None:
+        """A text's pieces, where its tokens are those that a tokenizer made."""
+        counts = [len(pieces) for pieces in self.pieces or []]
+        return self.pieces if counts == [site.tokens.content.shape[1]] * site.batch else None
+
+    def _picture_of(self, site: Site) -> Tensor | None:
+        if site.tokens.kind != "image":
+            return None
+        return next(r.leaf for r in self.trace.seen.roots if r.name == site.tokens.name).detach()
 
     def _resolve(self, target: Target) -> ResolvedTarget:
         trace = self.trace

@@ -38,13 +38,15 @@ class ResolvedTarget:
     """Targets of a batch. ``starts``: for each target of a sample, dy/doutput of the batch.
 
     ``index`` holds the classes where the targets are classes, ``position`` their places in the
-    output: (batch,), or (batch, targets) where ``several`` were asked for.
+    output: (batch,), or (batch, targets) where ``several`` were asked for; ``words`` says what else
+    was asked of the first sample, target by target.
     """
 
     starts: list[Start]
     index: Tensor | None
     position: Tensor | None
     several: bool
+    words: tuple[str, ...] = ()
 
 
 class Resolver:
@@ -110,7 +112,8 @@ class Resolver:
                     places[-1].append(place)
         starts: list[Start] = [[(self.output, seed)] for seed in seeds]
         if any(place is None for row in places for place in row):
-            return ResolvedTarget(starts, None, None, several)
+            words = tuple(self.in_words(item) for item in rows[0])
+            return ResolvedTarget(starts, None, None, several, words)
         index = torch.tensor([[p[-1] for p in row if p] for row in places])
         position = None
         if self.output.ndim == 3:
@@ -118,6 +121,14 @@ class Resolver:
             position = position if several else position.squeeze(1)
         index = index if several else index.squeeze(1)
         return ResolvedTarget(starts, index.to(self.output.device), position, several)
+
+    def in_words(self, item: Any) -> str:
+        """What the first sample was asked about, for people."""
+        if isinstance(item, Contrast):
+            return f"{self.in_words(item.a)} rather than {self.in_words(item.b)}"
+        *before, index = self.place(item, 0)
+        name = self.labels[index] if self.labels else str(index)
+        return f"{name} at {', '.join(map(str, before))}" if isinstance(item, tuple) else name
 
     def place(self, item: Any, sample: int) -> tuple[int, ...]:
         """The index of one target in one sample's output."""

@@ -17,9 +17,10 @@ from whyformer.errors import InputError
 class Tokens:
     """The layout of one input's tokens.
 
-    ``name``: the input's name in the model's forward. ``kind``: "image", "video", "text" or
-    "sequence". ``content``: (batch, tokens), the tokens that are actual input. An image's patches
-    stand row by row behind ``prefix`` special tokens, a video's frame by frame (``volume``).
+    ``name``: the input's name in the model's forward. ``kind``: "image", "video", "spectrogram",
+    "text" or "sequence". ``content``: (batch, tokens), the tokens that are actual input. An image's
+    patches stand row by row behind ``prefix`` special tokens, a video's frame by frame
+    (``volume``).
     """
 
     kind: str
@@ -32,12 +33,15 @@ class Tokens:
 
     @property
     def patches(self) -> slice:
-        """Where an image's patches stand; ``prefix`` special tokens stand before them."""
-        assert self.grid is not None
-        return slice(self.prefix, self.prefix + self.grid[0] * self.grid[1])
+        """Where patches stand; ``prefix`` special tokens stand before them."""
+        size = torch.Size(self.volume or self.grid or ()).numel()
+        return slice(self.prefix, self.prefix + size)
 
     def to_map(self, relevance: Tensor) -> Tensor:
-        """(..., tokens) to (..., grid height, grid width)."""
+        """(..., tokens) to (..., grid height, grid width); a video's frames side by side."""
+        if self.volume is not None:
+            frames = relevance[..., self.patches].unflatten(-1, self.volume)
+            return frames.movedim(-3, -2).flatten(-2)
         if self.grid is None:
             raise InputError("only images have a patch grid; this input is text or a sequence")
         return relevance[..., self.patches].unflatten(-1, self.grid)

@@ -38,12 +38,12 @@ class Shelf:
     def model(self, name: str | None, kind: str) -> Pipeline:
         """The model of that name; without a name the first that reads such an input."""
         if name is None:
-            name = next((n for n, why in self.models.items() if why.kind == kind), None)
+            name = next((n for n, why in self.models.items() if why.takes == kind), None)
             if name is None:
                 raise InputError(f"no model here reads {kind}s; known: {', '.join(self.models)}")
         why = self.named(name)
-        if why.kind != kind:
-            raise InputError(f"{why.name} reads {why.kind}s, and the input is of kind {kind!r}")
+        if why.takes != kind:
+            raise InputError(f"{why.name} reads {why.takes}s, and the input is of kind {kind!r}")
         return why
 
     def named(self, name: str) -> Pipeline:

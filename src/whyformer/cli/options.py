@@ -126,8 +126,8 @@ def look_of(options: argparse.Namespace) -> Look:
 def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
     """The model that was asked for, or the embedded one for this kind of input."""
     why = load_named(options.model or DEFAULT_MODELS[kind], options)
-    if why.kind != kind:
-        raise ModelError(f"{why.name} reads {why.kind}s, and the input is {_a(kind)}")
+    if why.takes != kind:
+        raise ModelError(f"{why.name} reads {why.takes}s, and the input is {_a(kind)}")
     return why
 
 

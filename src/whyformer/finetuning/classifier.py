@@ -33,6 +33,7 @@ from whyformer.finetuning.settings import CUTS
 from whyformer.finetuning.texts import Part
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.models.hugging_face import check_weights, fetch, load_model, read_config
+from whyformer.models.kinds import KINDS
 from whyformer.models.loading import TIMM, looks_like_hub_id
 
 Example = dict[str, Any]
@@ -100,7 +101,7 @@ def load_classifier(
     is_classifier = any("ForSequenceClassification" in a for a in config.architectures or [])
     classes = match_labels(labels, list(config.id2label.values())) if is_classifier else None
     if classes is not None:
-        model: Any = load_model(folder, name, "text", allow_pickle)
+        model: Any = load_model(folder, name, KINDS["ForSequenceClassification"], allow_pickle)
         model.config.problem_type = SINGLE_LABEL
         return model, classes, True
     classes = {label: i for i, label in enumerate(labels)}

@@ -15,11 +15,10 @@ from whyformer.errors import ModelError, first_line, nearest
 from whyformer.explainer import Explainer
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.models.images import ImagePipeline
+from whyformer.models.kinds import Kind, kind_of
 from whyformer.models.pipeline import Pipeline, move
 from whyformer.models.texts import TextPipeline
 
-#: the end of an architecture's name, and what it reads
-READS = {"ForImageClassification": "image", "ForSequenceClassification": "text"}
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 TOKENIZERS = ("tokenizer.json", "vocab.*", "*.model")
 SAFE = ("model.safetensors", "model.safetensors.index.json")
@@ -63,10 +62,8 @@ def load_directory(
     check_weights(folder, name, allow_pickle)
     model = load_model(folder, name, kind, allow_pickle)
     move(model, device)
-    explainer = Explainer(model, **{"output": "logits", **options})
-    if kind == "image":
-        return image_pipeline(folder, name, explainer)
-    return text_pipeline(folder, name, explainer)
+    explainer = Explainer(model, **{"output": kind.output, **options})
+    return kind.make(folder, name, explainer)
 
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:
@@ -90,19 +87,6 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     return config
 
 
-def kind_of(config: dict[str, Any], name: str) -> str:
-    stated = config.get("architectures") or []
-    architectures = [str(item) for item in (stated if isinstance(stated, list) else [stated])]
-    for architecture in architectures:
-        for ending, kind in READS.items():
-            if architecture.endswith(ending):
-                return kind
-    raise ModelError(
-        f"{name} is {' and '.join(architectures) or 'of unknown architecture'}, not a classifier; "
-        f"expected an architecture that ends in {' or '.join(READS)}"
-    )
-
-
 def check_weights(folder: Path, name: str, allow_pickle: bool) -> None:
     if any((folder / file).is_file() for file in SAFE):
         return
@@ -116,13 +100,11 @@ def check_weights(folder: Path, name: str, allow_pickle: bool) -> None:
         )
 
 
-def load_model(folder: Path, name: str, kind: str, allow_pickle: bool) -> nn.Module:
-    """The classifier in float32 and evaluation mode, with every weight from the file."""
-    from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification
+def load_model(folder: Path, name: str, kind: Kind, allow_pickle: bool) -> nn.Module:
+    """The model in float32 and evaluation mode, with every weight from the file."""
+    import transformers
 
-    family = (
-        AutoModelForImageClassification if kind == "image" else AutoModelForSequenceClassification
-    )
+    family: Any = getattr(transformers, kind.auto)
     try:
         with quiet_transformers():
             model, report = family.from_pretrained(
@@ -144,7 +126,7 @@ def load_model(folder: Path, name: str, kind: str, allow_pickle: bool) -> nn.Mod
         raise ModelError(
             f"{name} lacks the weights of {missing[0]}"
             + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
-            + ": they would be random; give a model that was trained as a classifier"
+            + ": they would be random; give a model that was trained for this"
         )
     return model.eval()
 

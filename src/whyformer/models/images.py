@@ -36,7 +36,7 @@ class ImagePipeline(Pipeline):
     normalisation, so that maps are shown on the picture as the model saw it.
     """
 
-    kind = "image"
+    kind = takes = "image"
 
     def __init__(
         self,
@@ -125,7 +125,8 @@ class RecordedImages(Recorded):
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         explanation = self._recording.explain(target, method, preset, **options)
-        return replace(explanation, picture=self._picture, notes=(*self._notes, *explanation.notes))
+        explanation = explanation.showing(explanation.tokens.name, picture=self._picture)
+        return replace(explanation, notes=(*self._notes, *explanation.notes))
 
 
 def read_image(source: ImageInput, notes: list[str]) -> Image.Image:

@@ -33,6 +33,8 @@ class Pipeline(ABC):
     """
 
     kind: ClassVar[str]
+    #: what its main input may be: "image", "text", "sound" or "video"
+    takes: ClassVar[str]
 
     def __init__(self, name: str, explainer: Explainer) -> None:
         self.name = name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
-from whyformer.explanation import Explanation
+from whyformer.explanation import Explanation, Part
 from whyformer.methods import get_method
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.recording import Recording
@@ -38,7 +38,7 @@ class TextPipeline(Pipeline):
     relevance of a piece that several windows saw.
     """
 
-    kind = "text"
+    kind = takes = "text"
 
     def __init__(self, name: str, explainer: Explainer, tokenizer: Any, longest: int) -> None:
         super().__init__(name, explainer)
@@ -163,7 +163,7 @@ class RecordedTexts(Recorded):
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         explanation = self._recording.explain(target, method, preset, **options)
-        return replace(explanation, pieces=self._pieces)
+        return explanation.showing(explanation.tokens.name, pieces=self._pieces)
 
 
 @dataclass(frozen=True)
@@ -256,14 +256,15 @@ class RecordedWindows(Recorded):
             seen.index_add_(0, places[inside], torch.ones(int(inside.sum())))
         assert total is not None
         merged = (total / seen).unsqueeze(0).to(self.logits)
-        everywhere = torch.ones(1, len(seen), dtype=torch.bool)
+        tokens = Tokens("text", torch.ones(1, len(seen), dtype=torch.bool), name="input_ids")
         return Explanation(
             relevance=merged,
             logits=self.logits,
             target=asked.index if specific else None,
             method=method,
             preset=preset,
-            tokens=Tokens("text", everywhere),
+            tokens=tokens,
+            parts=(Part(tokens, merged, pieces=self._pieces),),
             notes=(self._windows.note, *answer.notes),
             labels=self.pipeline.labels,
             problem=self.pipeline.explainer.problem,

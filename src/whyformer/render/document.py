@@ -2,19 +2,22 @@
 
 ``views`` has one entry for each method and class; ``scores`` are an image's patches row by row, or
 a text's pieces. ``rows`` holds the positive part of the full matrix in bytes, without its diagonal:
-entry (i, j) is byte / 255 * scale[i].
+entry (i, j) is byte / 255 * scale[i]. A model that reads several inputs has an entry for each
+further one in ``others``; a view's ``top`` is then the strongest score of all inputs.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import wave
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from whyformer import __version__
+from whyformer.explanation import Sound
 from whyformer.render.colour import hexadecimal, scale
 from whyformer.render.image import enlarged
 from whyformer.render.sheet import ClassScore, Sheet, View
@@ -37,8 +40,20 @@ def document(sheet: Sheet, *, for_page: bool = False, picture: str = "") -> dict
         "problem": sheet.problem,
         "classes": [_class(score) for score in sheet.classes],
         "notes": sheet.notes,
-        "views": [_view(view, for_page) for view in sheet.views],
+        **_part(sheet, for_page, picture),
     }
+    if sheet.others:
+        data["part"] = sheet.part
+        data["others"] = [
+            {"kind": other.kind, "part": other.part, **_part(other, for_page)}
+            for other in sheet.others
+        ]
+    return data
+
+
+def _part(sheet: Sheet, for_page: bool, picture: str = "") -> dict[str, Any]:
+    """One input and its views."""
+    data: dict[str, Any] = {"views": [_view(view, for_page) for view in sheet.views]}
     if sheet.image is not None:
         rows, columns = sheet.views[0].scores.shape
         width, height = sheet.image.size
@@ -50,9 +65,11 @@ def document(sheet: Sheet, *, for_page: bool = False, picture: str = "") -> dict
             {"text": p.text, "gap": p.gap, "word": p.word, "content": p.word is not None}
             for p in sheet.pieces or []
         ]
-    if for_page and sheet.kind == "image":
+    if for_page and sheet.sound is not None:
+        data["sound"] = wav_data(sheet.sound)
+    if for_page and sheet.image is not None:
         data["heat"] = _stops(scale())
-    if not for_page and sheet.kind == "text":
+    if not for_page and sheet.pieces is not None:
         for entry, view in zip(data["views"], sheet.views, strict=True):
             entry["words"] = [
                 {"text": word.text, "score": max(float(view.scores[i]) for i in word.pieces)}
@@ -64,6 +81,18 @@ def document(sheet: Sheet, *, for_page: bool = False, picture: str = "") -> dict
 def png_data(image: Image.Image) -> str:
     """An image as a data address."""
     return "data:image/png;base64," + base64.b64encode(png_bytes(image)).decode("ascii")
+
+
+def wav_data(sound: Sound) -> str:
+    """A sound as a data address: sixteen bits, one channel."""
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(sound.rate)
+        samples = (sound.samples.clamp(-1, 1) * 32767).round().cpu().numpy()
+        file.writeframes(samples.astype("<i2").tobytes())
+    return "data:audio/wav;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def png_bytes(image: Image.Image) -> bytes:
@@ -89,6 +118,8 @@ def _view(view: View, for_page: bool) -> dict[str, Any]:
         "label": view.asked.label if view.asked else None,
         "scores": [float(score) for score in view.scores.reshape(-1)],
     }
+    if view.top is not None:
+        entry["top"] = view.top
     if for_page:
         entry["rows"] = _rows(view.rows)
     return entry

@@ -65,7 +65,7 @@ Cell = tuple[str, str, View | None]
 
 def _one_after_another(sheet: Sheet) -> list[list[Cell]]:
     best = sheet.classes[0]
-    cells: list[Cell] = [(best.name, best.number, None)]
+    cells: list[Cell] = [(sheet.part or best.name, "" if sheet.part else best.number, None)]
     for view in sheet.views:
         asked = view.asked
         cells.append((f"why {asked.name}?" if asked else view.method, _number(asked), view))

@@ -41,7 +41,7 @@ def marked_words(sheet: Sheet, view: View, pieces: bool = False) -> list[Marked]
     else:
         units = [(word.text, word.gap, word.pieces) for word in sheet.words]
     scores = [max(float(view.scores[i]) for i in places) for _, _, places in units]
-    highest = max([score for score in scores if score > 0], default=1.0)
+    highest = view.top or max([score for score in scores if score > 0], default=1.0)
     marked = []
     for (text, gap, _), score in zip(units, scores, strict=True):
         strength = max(score, 0.0) / highest
@@ -60,6 +60,7 @@ def class_ink(sheet: Sheet, view: View) -> Stops:
 def heading(sheet: Sheet, view: View) -> str:
     """What a text's view is called: the class, and the method where there are several."""
     asked = f"why {view.asked.name}?  {view.asked.number}" if view.asked else "every class"
+    asked = f"{sheet.part}: {asked}" if sheet.part else asked
     return f"{view.method}: {asked}" if len(sheet.methods) > 1 or not view.asked else asked
 
 

@@ -47,7 +47,7 @@ def report_html(document: Mapping[str, Any]) -> str:
     """The document as a page of its own; strings in it stay text, whatever they hold."""
     style, script = asset("viewer.css"), asset("viewer.js") + START
     policy = (
-        f"default-src 'none'; img-src data:; script-src '{source_hash(script)}'; "
+        f"default-src 'none'; img-src data:; media-src data:; script-src '{source_hash(script)}'; "
         f"style-src '{source_hash(style)}'; base-uri 'none'; form-action 'none'"
     )
     return PAGE.format(

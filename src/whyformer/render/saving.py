@@ -10,17 +10,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from whyformer.errors import InputError, nearest
 from whyformer.explanation import Explanation
 from whyformer.files import write_whole
 from whyformer.render.document import document, png_bytes
+from whyformer.render.drawing import paper
 from whyformer.render.latex import image_latex, text_latex
 from whyformer.render.pages import text_picture
 from whyformer.render.panels import Look, panels
 from whyformer.render.report import report_html
 from whyformer.render.sheet import Sheet, make_sheet
-from whyformer.render.svg import image_svg, text_svg
+from whyformer.render.svg import image_svg, stacked, text_svg
 
 
 def save(
@@ -63,8 +65,23 @@ def writer(path: Path) -> Callable[[Sheet, Path, bool, Look | None], None]:
 
 
 def png(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> bytes:
-    image = panels(sheet, look) if sheet.kind == "image" else text_picture(sheet, pieces)
-    return png_bytes(image)
+    return png_bytes(picture(sheet, pieces, look))
+
+
+def picture(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> Image.Image:
+    """All inputs of the model, one below the other."""
+    drawn = [
+        text_picture(part, pieces) if part.image is None else panels(part, look)
+        for part in sheet.parts
+    ]
+    if len(drawn) == 1:
+        return drawn[0]
+    image, _ = paper(max(d.width for d in drawn), sum(d.height for d in drawn))
+    top = 0
+    for part in drawn:
+        image.paste(part, (0, top))
+        top += part.height
+    return image
 
 
 def _save_png(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
@@ -82,17 +99,22 @@ def _save_json(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> Non
 
 
 def _save_npz(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    """``scores`` (views, ...) with each view's ``method``, ``target`` and ``label``."""
+    """``scores`` (views, ...) with each view's ``method``, ``target`` and ``label``.
+
+    Those of further inputs have the input's name before them, such as "text.scores".
+    """
     arrays = {
-        "scores": np.stack([view.scores for view in sheet.views]),
         "method": np.array([view.method for view in sheet.views]),
         "target": np.array([view.asked.index if view.asked else -1 for view in sheet.views]),
         "label": np.array([view.asked.label if view.asked else "" for view in sheet.views]),
     }
-    if sheet.image is not None:
-        arrays["image"] = np.asarray(sheet.image)
-    else:
-        arrays["pieces"] = np.array([piece.text for piece in sheet.pieces or []])
+    for part in sheet.parts:
+        before = "" if part is sheet else f"{part.part}."
+        arrays[before + "scores"] = np.stack([view.scores for view in part.views])
+        if part.image is not None:
+            arrays[before + "image"] = np.asarray(part.image)
+        else:
+            arrays[before + "pieces"] = np.array([piece.text for piece in part.pieces or []])
     if all(view.rows is not None for view in sheet.views):
         arrays["rows"] = np.stack([view.rows for view in sheet.views if view.rows is not None])
     buffer = io.BytesIO()
@@ -101,12 +123,12 @@ def _save_npz(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None
 
 
 def _save_latex(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    if sheet.kind == "text":
+    if sheet.image is None and not sheet.others:
         write_whole(path, text_latex(sheet, pieces))
         return
-    picture = panel_path(path)
-    _save_png(sheet, picture, pieces, look)
-    write_whole(path, image_latex(sheet, picture.name))
+    panel = panel_path(path)
+    _save_png(sheet, panel, pieces, look)
+    write_whole(path, image_latex(sheet, panel.name))
 
 
 def panel_path(path: Path) -> Path:
@@ -118,8 +140,11 @@ def panel_path(path: Path) -> Path:
 
 
 def _save_svg(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    drawn = image_svg(sheet, look) if sheet.kind == "image" else text_svg(sheet, pieces)
-    write_whole(path, drawn)
+    drawn = [
+        text_svg(part, pieces) if part.image is None else image_svg(part, look)
+        for part in sheet.parts
+    ]
+    write_whole(path, drawn[0] if len(drawn) == 1 else stacked(drawn))
 
 
 WRITERS: dict[str, Callable[[Sheet, Path, bool, Look | None], None]] = {

@@ -6,14 +6,14 @@ Every picture, page and file is made from a ``Sheet``, so that they all tell the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from PIL import Image
 from torch import Tensor
 
 from whyformer.errors import InputError
-from whyformer.explanation import Explanation
+from whyformer.explanation import Explanation, Part, Sound
 from whyformer.methods import methods
 from whyformer.words import Piece, Word, words_of
 
@@ -45,9 +45,14 @@ class ClassScore:
             return ""
         return f"{self.logit:.3g}" if self.probability is None else f"{self.probability:.2f}"
 
+    @property
+    def is_class(self) -> bool:
+        return self.index >= 0
 
-#: what a target that is a function is called
-A_FUNCTION = ClassScore(-1, "the function", None, None)
+
+def in_words(number: int, words: str = "the function") -> ClassScore:
+    """What was asked where it is no class: the first such target is -1, the next -2."""
+    return ClassScore(-1 - number, words, None, None)
 
 
 @dataclass(frozen=True)
@@ -55,13 +60,15 @@ class View:
     """One method's answer for one class: ``asked`` is None for class-agnostic methods.
 
     ``scores`` are an image's patches (rows, columns) or a text's pieces. ``rows`` is the same for
-    every token as the one that is asked about, where the method has it.
+    every token as the one that is asked about, where the method has it. ``top`` is the strongest
+    score of all parts of the input, where there are several: they share one scale.
     """
 
     method: str
     asked: ClassScore | None
     scores: np.ndarray
     rows: np.ndarray | None = field(default=None, repr=False)
+    top: float | None = None
 
     @property
     def strength(self) -> np.ndarray:
@@ -75,6 +82,8 @@ class View:
     @property
     def span(self) -> tuple[float, float]:
         """The scores that the colours span: of an image, from its least to its top percent."""
+        if self.top is not None:
+            return 0.0, self.top
         values = np.maximum(self.scores, 0)
         most = float(values.max())
         if values.ndim == 1:
@@ -85,7 +94,12 @@ class View:
 
 @dataclass(frozen=True)
 class Sheet:
-    """An image or a text, what the model made of it, and the views that explain it."""
+    """One input of a model, what the model made of it, and the views that explain it.
+
+    ``kind`` is "image" or "text", or "sound" and "video", whose ``image`` is the spectrogram or
+    the frames side by side. Further inputs of the model stand on the sheets of ``others``; ``part``
+    is what this one is called among them.
+    """
 
     kind: str
     title: str
@@ -97,6 +111,14 @@ class Sheet:
     notes: list[str]
     image: Image.Image | None = None
     pieces: list[Piece] | None = None
+    sound: Sound | None = field(default=None, repr=False)
+    part: str = ""
+    others: tuple[Sheet, ...] = ()
+
+    @property
+    def parts(self) -> list[Sheet]:
+        """All inputs of the model, this one first."""
+        return [self, *self.others]
 
     @property
     def words(self) -> list[Word]:
@@ -129,7 +151,10 @@ def make_sheet(
     title: str = "",
     model: str = "",
 ) -> Sheet:
-    """Explanations of the same input, by any methods and for any classes, on one sheet."""
+    """Explanations of the same input, by any methods and for any classes, on one sheet.
+
+    A model that reads several inputs has one sheet for each, on one scale.
+    """
     given = [explanations] if isinstance(explanations, Explanation) else list(explanations)
     if not given:
         raise InputError("there is no explanation to draw")
@@ -139,37 +164,83 @@ def make_sheet(
     sample %= len(first.logits)
     if len({(e.tokens.kind, e.grid, e.content.shape, e.logits.shape) for e in given}) > 1:
         raise InputError("the explanations are of different inputs; draw one input at a time")
-    if first.tokens.kind != "image" and first.pieces is None:
+    numbers = [i for i, part in enumerate(parts_of(first)) if drawable(part)]
+    if not numbers:
         raise InputError(
             "only images and texts can be drawn; for text pass what the tokenizer returned, or use "
             "whyformer.load"
         )
-    views = [view for explanation in given for view in _views(explanation, sample)]
-    told = [(view.method, view.asked and view.asked.index) for view in views]
+    questions = [question for e in given for question in _questions(e, sample)]
+    told = [
+        (e.method, question and question.index) for e in given for question in _questions(e, sample)
+    ]
     if len(set(told)) < len(told) or len({explanation.preset for explanation in given}) > 1:
         raise InputError(
             "two explanations are by the same method for the same class, or by different presets; "
             "draw them on sheets of their own"
         )
-    kind = "image" if first.grid is not None else "text"
+    views = [[view for e in given for view in _views(e, sample, i)] for i in numbers]
+    if len(numbers) > 1:
+        views = _on_one_scale(views)
+    notes = list(dict.fromkeys(note for explanation in given for note in explanation.notes))
+    notes += [
+        f"the input {part.name} is not drawn"
+        for i, part in enumerate(parts_of(first))
+        if i not in numbers
+    ]
+    sheets = [
+        _sheet(first, sample, parts_of(first)[i], own, questions, title, model)
+        for i, own in zip(numbers, views, strict=True)
+    ]
+    return replace(sheets[0], notes=notes, others=tuple(sheets[1:]))
+
+
+def parts_of(explanation: Explanation) -> tuple[Part, ...]:
+    """All inputs; the main one as the explanation itself shows it."""
+    main = Part(
+        explanation.tokens,
+        explanation.relevance,
+        pieces=explanation.pieces,
+        picture=explanation.picture,
+    )
+    first, *others = explanation.parts
+    return (replace(main, sound=first.sound, title=first.title), *others)
+
+
+def drawable(part: Part) -> bool:
+    return part.picture is not None or part.pieces is not None
+
+
+def _sheet(
+    explanation: Explanation,
+    sample: int,
+    part: Part,
+    views: list[View],
+    questions: Sequence[ClassScore | None],
+    title: str,
+    model: str,
+) -> Sheet:
+    kind = {"spectrogram": "sound", "sequence": "sound"}.get(part.tokens.kind, part.tokens.kind)
+    sound = part.sound and Sound(part.sound.samples[sample], part.sound.rate)
     return Sheet(
         kind=kind,
         title=title,
         model=model,
-        preset=first.preset,
-        problem=first.problem,
-        classes=_classes(first, sample, [view.asked for view in views if view.asked]),
+        preset=explanation.preset,
+        problem=explanation.problem,
+        classes=_classes(explanation, sample, [asked for asked in questions if asked]),
         views=views,
-        notes=list(dict.fromkeys(note for explanation in given for note in explanation.notes)),
-        image=picture_of(first, sample) if kind == "image" else None,
-        pieces=first.pieces[sample] if first.pieces and kind == "text" else None,
+        notes=[],
+        image=None if part.picture is None else picture_of(part.picture[sample]),
+        pieces=part.pieces[sample] if part.pieces and part.picture is None else None,
+        sound=sound,
+        part=(part.title or part.name) if len(explanation.parts) > 1 else "",
     )
 
 
-def picture_of(explanation: Explanation, sample: int) -> Image.Image:
+def picture_of(pixels: Tensor) -> Image.Image:
     """The image as the model saw it; pixels beyond 0 to 1 are stretched to fit."""
-    assert explanation.picture is not None
-    pixels = explanation.picture[sample].float().cpu()
+    pixels = pixels.float().cpu()
     if pixels.min() < 0 or pixels.max() > 1:
         pixels = (pixels - pixels.min()) / (pixels.max() - pixels.min()).clamp(min=1e-12)
     if pixels.shape[0] not in (1, 3):
@@ -178,54 +249,80 @@ def picture_of(explanation: Explanation, sample: int) -> Image.Image:
     return Image.fromarray(array)
 
 
-def class_score(explanation: Explanation, sample: int, index: int) -> ClassScore:
-    probabilities = explanation.probabilities
-    share = None if probabilities is None else float(probabilities[sample, index])
-    logit = float(explanation.logits[sample, index])
-    return ClassScore(index, explanation.label(index), logit, share)
+def class_score(explanation: Explanation, sample: int, index: int, target: int = 0) -> ClassScore:
+    """A class with what the model gave it, where the target was asked."""
+    logits = explanation.logits_of(sample, target)
+    shares = explanation.as_probabilities(logits)
+    share = None if shares is None else float(shares[index])
+    return ClassScore(index, explanation.label(index), float(logits[index]), share)
 
 
-def _views(explanation: Explanation, sample: int) -> list[View]:
-    relevance, target, matrix = explanation.relevance, explanation.target, explanation.matrix
-    several = relevance.ndim == 3
-    relevances = relevance[sample] if several else relevance[sample : sample + 1]
+def _questions(explanation: Explanation, sample: int) -> list[ClassScore | None]:
+    """What was asked, target by target; None where a method does not look at it."""
+    targets = explanation.relevance.shape[1] if explanation.relevance.ndim == 3 else 1
+    if explanation.target is not None:
+        chosen = explanation.target[sample].reshape(-1).tolist()
+        return [class_score(explanation, sample, int(c), i) for i, c in enumerate(chosen)]
+    if not methods()[explanation.method].class_specific:
+        return [None] * targets
+    words = explanation.asked or ("the function",) * targets
+    return [in_words(i, text) for i, text in enumerate(words)]
+
+
+def _views(explanation: Explanation, sample: int, number: int) -> list[View]:
+    """The views of one part. Rows of single tokens are known of the main part alone."""
+    part = parts_of(explanation)[number]
+    several = part.relevance.ndim == 3
+    relevances = part.relevance[sample] if several else part.relevance[sample : sample + 1]
     matrices: Sequence[Tensor | None] = [None] * len(relevances)
-    if matrix is not None:
+    if explanation.matrix is not None and number == 0:
+        matrix = explanation.matrix
         matrices = list(matrix[sample] if several else matrix[sample : sample + 1])
-    asked: list[ClassScore | None] = [None] * len(relevances)
-    if target is not None:
-        chosen = target[sample].reshape(-1).tolist()
-        asked = [class_score(explanation, sample, int(index)) for index in chosen]
-    elif methods()[explanation.method].class_specific:
-        asked = [A_FUNCTION]
     return [
         View(
             explanation.method,
             question,
-            _scores(explanation, scores),
-            None if rows is None else _rows(explanation, rows),
+            _scores(part, scores),
+            None if rows is None else _rows(part, rows),
         )
-        for question, scores, rows in zip(asked, relevances, matrices, strict=True)
+        for question, scores, rows in zip(
+            _questions(explanation, sample), relevances, matrices, strict=True
+        )
     ]
 
 
-def _scores(explanation: Explanation, relevance: Tensor) -> np.ndarray:
-    if explanation.grid is not None:
-        return explanation.tokens.to_map(relevance).double().cpu().numpy()
-    return relevance.double().cpu().numpy()
+def _on_one_scale(parts: list[list[View]]) -> list[list[View]]:
+    """Every view with the strongest score of all parts."""
+    tops = [
+        max(float(view.scores.max(initial=0.0)) for view in same)
+        for same in zip(*parts, strict=True)
+    ]
+    return [[replace(view, top=top) for view, top in zip(p, tops, strict=True)] for p in parts]
 
 
-def _rows(explanation: Explanation, matrix: Tensor) -> np.ndarray:
-    if explanation.grid is not None:
-        matrix = matrix[explanation.tokens.patches, explanation.tokens.patches]
+def _scores(part: Part, relevance: Tensor) -> np.ndarray:
+    relevance = relevance.double().cpu()
+    if part.picture is None:
+        return relevance.numpy()
+    if part.tokens.grid is None and part.tokens.volume is None:
+        return relevance.unsqueeze(0).numpy()
+    return part.tokens.to_map(relevance).numpy()
+
+
+def _rows(part: Part, matrix: Tensor) -> np.ndarray:
+    if part.tokens.grid is not None:
+        matrix = matrix[part.tokens.patches, part.tokens.patches]
     return matrix.float().cpu().numpy()
 
 
 def _classes(
     explanation: Explanation, sample: int, asked: Sequence[ClassScore]
 ) -> list[ClassScore]:
-    best = explanation.logits[sample].argsort(descending=True)[:TOP_CLASSES].tolist()
-    chosen = dict.fromkeys([*best, *(score.index for score in asked if score != A_FUNCTION)])
-    ordered = sorted(chosen, key=lambda index: -float(explanation.logits[sample, index]))
+    logits = explanation.logits_of(sample)
+    if logits.ndim > 1:
+        return list(dict.fromkeys(asked))
+    best = logits.argsort(descending=True)[:TOP_CLASSES].tolist()
+    chosen = dict.fromkeys([*best, *(score.index for score in asked if score.is_class)])
+    ordered = sorted(chosen, key=lambda index: -float(logits[index]))
     scores = [class_score(explanation, sample, index) for index in ordered]
-    return [*scores, A_FUNCTION] if A_FUNCTION in asked else scores
+    return [*scores, *dict.fromkeys(score for score in asked if not score.is_class)]

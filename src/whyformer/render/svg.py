@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import Any
 
@@ -24,6 +25,7 @@ def image_svg(sheet: Sheet, look: Look | None = None) -> str:
     width, height = picture.size
     source = png_data(picture)
     opacity = (look or Look()).opacity
+    name = f"image {sheet.part}".strip().replace(" ", "-")
     rows = list(side_by_side(sheet))
     parts = []
     for number, views in enumerate(rows):
@@ -34,10 +36,10 @@ def image_svg(sheet: Sheet, look: Look | None = None) -> str:
                 f'<g transform="translate({x} {y})">'
                 f'<text y="{LEADING - 10}" font-size="16">{_printable(heading(sheet, view))}</text>'
                 f'<g transform="translate(0 {LEADING})">'
-                f'<use href="#image"/>{_patches(view, width, height, opacity)}</g></g>'
+                f'<use href="#{escape(name)}"/>{_patches(view, width, height, opacity)}</g></g>'
             )
     across = max(len(views) for views in rows)
-    define = f'<image id="image" width="{width}" height="{height}" href="{source}"/>'
+    define = f'<image id="{escape(name)}" width="{width}" height="{height}" href="{source}"/>'
     return _svg(
         MARGIN + across * (width + MARGIN),
         2 * MARGIN + len(rows) * (height + 2 * LEADING) - LEADING,
@@ -97,6 +99,17 @@ def _letters(x: float, baseline: float, word: Marked, face: Any) -> str:
         f'style="fill:{hexadecimal(word.letter)}"><title>{word.score:.3g}</title>'
         f"{_printable(word.text)}</text>"
     )
+
+
+def stacked(drawings: list[str]) -> str:
+    """Pictures one below the other, each an ``svg`` element of its own inside the whole."""
+    size = re.compile(r'width="(\d+)" height="(\d+)"')
+    sizes = [tuple(map(int, size.search(d).groups())) for d in drawings]  # type: ignore[union-attr]
+    top, parts = 0, []
+    for drawn, (_, height) in zip(drawings, sizes, strict=True):
+        parts.append(drawn.replace("<svg ", f'<svg y="{top}" ', 1))
+        top += height
+    return _svg(max(width for width, _ in sizes), top, "".join(parts), [])
 
 
 def _printable(text: str) -> str:

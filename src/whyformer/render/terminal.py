@@ -44,10 +44,11 @@ def to_terminal(
     """All views, with the classes that the model considered."""
     sheet = cleaned(sheet)
     parts = [_classes(sheet)]
-    if sheet.kind == "image":
-        parts += _image_views(sheet, colour, width, look or Look())
-    else:
-        parts += [_text_view(sheet, view, colour, pieces) for view in sheet.views]
+    for part in sheet.parts:
+        if part.image is not None:
+            parts += _image_views(part, colour, width, look or Look())
+        else:
+            parts += [_text_view(part, view, colour, pieces) for view in part.views]
     parts += [f"note: {note}" for note in sheet.notes]
     return "\n\n".join(parts)
 
@@ -65,6 +66,7 @@ def cleaned(sheet: Sheet) -> Sheet:
             replace(piece, text=printable(piece.text), gap=printable(piece.gap))
             for piece in sheet.pieces or []
         ],
+        others=tuple(cleaned(other) for other in sheet.others),
     )
 
 

@@ -213,8 +213,8 @@
   // --- the viewer ----------------------------------------------------------------------------
 
   function whyformerViewer(root, data, host = null) {
-    const isImage = data.kind === "image";
-    const palette = isImage ? makePalette(data.heat.map(fromHex)) : null;
+    const parts = [data, ...(data.others || [])].map(makePart);
+    const isImage = parts[0].isImage;
     const views = data.views;
     const methods = [...new Set(views.map((view) => view.method))];
     const asks = Boolean(host?.ask);
@@ -228,7 +228,14 @@
     const settings = { ...usual, ...data.start };
     const target = asked.length ? asked[0].index : null;
     const state = { method: methods[0], target, hover: null, chosen: null, ...settings };
-    let [units, panels, built] = [[], [], ""];
+    let [panels, built, pointed] = [[], "", parts[0]];
+
+    /** One input of the model: its views are in the order of the first one's. */
+    function makePart(part) {
+      const pictured = Boolean(part.image);
+      const palette = pictured ? makePalette(part.heat.map(fromHex)) : null;
+      return { ...part, isImage: pictured, palette, units: [] };
+    }
 
     const find = (method, target) =>
       views.find((v) => v.method === method && (v.target === target || v.target === null));
@@ -239,9 +246,9 @@
     const classTitle = (rank) =>
       rank < 0 ? "Every class" : `${asked[rank].label} \u00b7 ${amount(asked[rank])}`;
 
-    function unitName(index) {
-      if (!isImage) return quote(units[index].map((i) => data.pieces[i].text).join(""));
-      const columns = data.image.grid[1];
+    function unitName(part, index) {
+      if (!part.isImage) return quote(part.units[index].map((i) => part.pieces[i].text).join(""));
+      const columns = part.image.grid[1];
       return `row ${Math.floor(index / columns) + 1}, column ${(index % columns) + 1}`;
     }
 
@@ -339,13 +346,15 @@
     const pair = toggle({ class: "why-toggle" }, () => state.together, flip, "Side by side");
     const every = { class: "why-toggle", "data-all": "" };
     const compare = choice(every, () => state.all, () => ({ all: !state.all }), "All methods");
+    const pictured = parts.some((part) => part.isImage);
+    const written = parts.some((part) => !part.isImage);
+    const unpoint = { hover: null, chosen: null };
     const tools = [
-      isImage
-        ? either("Heat map", "smooth", { Smooth: true, Patches: false })
-        : either("Text", "pieces", { Words: false, Pieces: true }, { hover: null, chosen: null }),
+      pictured ? either("Heat map", "smooth", { Smooth: true, Patches: false }) : null,
+      written ? either("Text", "pieces", { Words: false, Pieces: true }, unpoint) : null,
       asked.length > 1 && !asks ? pair : null,
       offered.length > 1 ? compare : null,
-      isImage ? opacitySlider() : null,
+      pictured ? opacitySlider() : null,
     ];
     const titles = { multi_label_classification: "Classes, each on its own", regression: "Output" };
     const rail = [
@@ -362,47 +371,51 @@
         el("div", { class: "why-rail" }, ...rail),
         el("div", { class: "why-main" }, banner, el("div", { class: "why-tools" }, ...tools), stages)));
 
-    function makeUnits() {
-      if (isImage) return views[0].scores.map((_, i) => [i]);
-      if (state.pieces) return data.pieces.map((_, i) => [i]);
+    function makeUnits(part) {
+      if (part.isImage) return part.views[0].scores.map((_, i) => [i]);
+      if (state.pieces) return part.pieces.map((_, i) => [i]);
       const words = new Map();
-      data.pieces.forEach((piece, i) => {
+      part.pieces.forEach((piece, i) => {
         if (piece.content) words.set(piece.word, [...(words.get(piece.word) || []), i]);
       });
       return [...words.values()];
     }
 
-    function makePanel() {
-      const surface = isImage
-        ? imageSurface(data.image, data.title, palette)
-        : textSurface(data.pieces, units);
+    /** Panels of further inputs have no rows of single tokens, so nothing is chosen there. */
+    function makePanel(part) {
+      const surface = part.isImage
+        ? imageSurface(part.image, data.title, part.palette)
+        : textSurface(part.pieces, part.units);
       const node = surface.node;
       node.tabIndex = 0;
-      node.setAttribute("role", isImage ? "application" : "group");
+      node.setAttribute("role", part.isImage ? "application" : "group");
       node.setAttribute("aria-label", "Arrow keys point, Enter shows what a token gathered");
-      node.addEventListener("pointermove", (event) => point(surface.at(event)));
-      node.addEventListener("pointerleave", () => point(null));
-      node.addEventListener("click", (event) => choose(surface.at(event)));
-      node.addEventListener("keydown", (event) => press(event, surface.stride));
+      node.addEventListener("pointermove", (event) => point(part, surface.at(event)));
+      node.addEventListener("pointerleave", () => point(part, null));
+      node.addEventListener("click", (event) => choose(part, surface.at(event)));
+      node.addEventListener("keydown", (event) => press(part, event, surface.stride));
       const swatch = el("span", { class: "why-swatch" });
       const [name, low, high] = [0, 1, 2].map(() => el("span", {}));
       const ramp = el("span", { class: "why-ramp" });
       const read = el("output", { class: "why-read" });
-      const caption = el("figcaption", { class: "why-caption" }, isImage ? null : swatch, name);
+      const caption = el("figcaption", { class: "why-caption" }, part.isImage ? null : swatch, name);
       const legend = el("div", { class: "why-legend" }, low, ramp, high);
       const foot = el("div", { class: "why-foot" }, read, legend);
-      const figure = el("figure", { class: "why-panel" }, caption, node, foot);
-      return { surface, figure, caption, swatch, name, read, ramp, low, high, values: [] };
+      const player = part.sound ? el("audio", { controls: "", src: part.sound }) : null;
+      const figure = el("figure", { class: "why-panel" }, caption, node, player, foot);
+      return { part, surface, figure, caption, swatch, name, read, ramp, low, high, values: [] };
     }
 
-    function point(index) {
-      if (index === state.hover) return;
+    function point(part, index) {
+      if (index === state.hover && part === pointed) return;
       state.hover = index;
+      pointed = part;
       panels.forEach(showPointed);
     }
 
-    function choose(index) {
-      if (index !== null) set({ hover: index, chosen: index === state.chosen ? null : index });
+    function choose(part, index) {
+      if (index === null || part !== parts[0]) return;
+      set({ hover: index, chosen: index === state.chosen ? null : index });
     }
 
     function leaveRow() {
@@ -410,60 +423,72 @@
       panels[0].surface.node.focus({ preventScroll: true });
     }
 
-    function press(event, stride) {
+    function press(part, event, stride) {
       const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -stride, ArrowDown: stride }[event.key];
-      const next = state.hover === null ? 0 : state.hover + step;
-      if (step && next >= 0 && next < units.length) point(next);
-      else if (event.key === "Enter" || event.key === " ") choose(state.hover);
+      const next = state.hover === null || part !== pointed ? 0 : state.hover + step;
+      if (step && next >= 0 && next < part.units.length) point(part, next);
+      else if (event.key === "Enter" || event.key === " ") choose(part, state.hover);
       else if (!step) return;
       event.preventDefault();
     }
 
     function showPointed(panel) {
-      panel.surface.mark(state);
-      panel.read.classList.toggle("why-hint", state.hover === null);
-      if (state.hover === null) {
-        const unit = isImage ? "patch" : state.pieces ? "piece" : "word";
+      const { part } = panel;
+      const hover = part === pointed ? state.hover : null;
+      panel.surface.mark({ hover, chosen: part === parts[0] ? state.chosen : null });
+      panel.read.classList.toggle("why-hint", hover === null);
+      if (hover === null) {
+        const unit = part.isImage ? "patch" : state.pieces ? "piece" : "word";
         panel.read.textContent = `Point at a ${unit} for its score`;
         return;
       }
-      const value = panel.values[state.hover];
+      const value = panel.values[hover];
       const known = panel.values.filter((other) => other !== null);
       const total = known.reduce((sum, other) => sum + Math.abs(other), 0) || 1;
       const rank = `${ordinal(1 + known.filter((other) => other > value).length)} of ${known.length}`;
       const facts = [number(value), percent(value / total), rank].join(" \u00b7 ");
-      const name = el("b", {}, unitName(state.hover));
+      const name = el("b", {}, unitName(part, hover));
       panel.read.replaceChildren(name, " ", value === null ? "the token itself" : facts);
     }
 
     function paint(panel, view) {
+      const { part } = panel;
       const styles = getComputedStyle(viewer);
       const rank = classOf(view);
       const hue = fromHex(styles.getPropertyValue(`--why-hue-${rank < 0 ? "none" : rank % HUES}`));
       const surface = fromHex(styles.getPropertyValue("--why-surface"));
-      panel.values = unitValues(view, units, state.chosen);
+      const chosen = part === parts[0] ? state.chosen : null;
+      panel.values = unitValues(view, part.units, chosen);
       const known = panel.values.filter((value) => value !== null);
       const negative = known.some((value) => value < 0);
-      const signed = isImage && negative;
-      const [least, largest] = isImage ? range(known, negative) : [0, Math.max(0, largestOf(known))];
+      const signed = part.isImage && negative;
+      const [least, largest] = spanOf(part, view, known, negative, chosen);
       const share = (value) => clamp((value - least) / (largest - least || 1), -1, 1);
       const shares = panel.values.map((value) => (value === null ? 0 : share(value)));
       panel.surface.paint({ shares, label: question.textContent, hue, surface, state });
       const stops = Array.from({ length: 17 }, (_, i) => (signed ? i / 8 - 1 : i / 16));
-      const colours = stops.map((t) => css(isImage ? shade(palette, t) : mix(surface, hue, t)));
+      const colour = (t) => (part.isImage ? shade(part.palette, t) : mix(surface, hue, t));
+      const colours = stops.map((t) => css(colour(t)));
       panel.ramp.style.backgroundImage = `linear-gradient(to right, ${colours.join(", ")})`;
       panel.low.textContent = signed
         ? number(-largest)
         : negative ? "dotted: against \u00b7 0" : number(least);
       panel.high.textContent = signed ? number(largest) : `max ${number(largest)}`;
       panel.swatch.style.backgroundColor = css(hue);
-      panel.name.textContent = state.all ? view.method : classTitle(rank);
-      panel.caption.hidden = !state.together && !state.all;
+      const title = state.all ? view.method : classTitle(rank);
+      panel.name.textContent = part.part ? `${part.part}: ${title}` : title;
+      panel.caption.hidden = !state.together && !state.all && !part.part;
+    }
+
+    /** What the colours span; several inputs share one scale, but for a token's own row. */
+    function spanOf(part, view, known, negative, chosen) {
+      if (view.top && chosen === null) return [0, view.top];
+      return part.isImage ? range(known, negative) : [0, Math.max(0, largestOf(known))];
     }
 
     function asking(shown) {
       if (state.chosen !== null) {
-        const token = (isImage ? "the patch in " : "") + unitName(state.chosen);
+        const token = (isImage ? "the patch in " : "") + unitName(parts[0], state.chosen);
         if (shown.every((view) => view.rows)) return `What ${token} gathered from the others`;
         if (state.all) return `What ${token} gathered, where a method has rows for single tokens`;
         return `${state.method} has no row for a single token: this is still the class`;
@@ -486,11 +511,12 @@
     }
 
     function arrange(shown) {
-      units = makeUnits();
-      panels = shown.map(makePanel);
+      parts.forEach((part) => (part.units = makeUnits(part)));
+      panels = shown.flatMap(() => parts.map(makePanel));
       const ranks = [...new Set(shown.map(classOf))];
       const grids = (state.all ? ranks : [null]).map((rank) => {
-        const figures = panels.filter((_, i) => rank === null || classOf(shown[i]) === rank);
+        const of = (i) => classOf(shown[Math.floor(i / parts.length)]);
+        const figures = panels.filter((_, i) => rank === null || of(i) === rank);
         const many = figures.length > 1 || state.all ? " why-stages-many" : "";
         const grid = el("div", { class: `why-stages${many}` }, ...figures.map((p) => p.figure));
         if (!state.all) return grid;
@@ -512,7 +538,10 @@
       question.textContent = asking(shown);
       banner.classList.toggle("why-banner-row", state.chosen !== null);
       back.hidden = state.chosen === null;
-      panels.forEach((panel, i) => paint(panel, shown[i]));
+      panels.forEach((panel, i) => {
+        const view = shown[Math.floor(i / parts.length)];
+        paint(panel, panel.part.views[views.indexOf(view)]);
+      });
       panels.forEach(showPointed);
     }
 

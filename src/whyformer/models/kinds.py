@@ -1,0 +1,61 @@
+"""Which kind of model an architecture is, by the end of its name, and who loads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from whyformer.errors import ModelError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from whyformer.explainer import Explainer
+    from whyformer.models.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model.
+
+    ``auto`` is the class of transformers that loads it, ``maker`` the function that adds the
+    preprocessing, as "module:function"; ``output`` is what is asked about.
+    """
+
+    name: str
+    auto: str
+    maker: str
+    output: Any = "logits"
+
+    def make(self, folder: Path, name: str, explainer: Explainer) -> Pipeline:
+        """The pipeline of a model whose directory is ``folder``."""
+        module, function = self.maker.split(":")
+        return getattr(import_module(f"whyformer.models.{module}"), function)(
+            folder, name, explainer
+        )
+
+
+#: the end of an architecture's name, and its kind
+KINDS = {
+    "ForImageClassification": Kind(
+        "image", "AutoModelForImageClassification", "hugging_face:image_pipeline"
+    ),
+    "ForSequenceClassification": Kind(
+        "text", "AutoModelForSequenceClassification", "hugging_face:text_pipeline"
+    ),
+}
+
+
+def kind_of(config: dict[str, Any], name: str) -> Kind:
+    stated = config.get("architectures") or []
+    architectures = [str(item) for item in (stated if isinstance(stated, list) else [stated])]
+    for architecture in architectures:
+        for ending, kind in KINDS.items():
+            if architecture.endswith(ending):
+                return kind
+    raise ModelError(
+        f"{name} is {' and '.join(architectures) or 'of unknown architecture'}, which whyformer "
+        f"does not load by name; expected an architecture that ends in {' or '.join(KINDS)}; any "
+        "other model is explained by whyformer.Explainer(model)"
+    )
