@@ -117,6 +117,8 @@ class ImagePipeline(Pipeline):
 class RecordedImages(Recorded):
     """Images that a model has read, ready for questions."""
 
+    _recording: Recording
+
     def __init__(
         self, pipeline: Pipeline, recording: Recording, picture: Tensor, notes: tuple[str, ...]
     ) -> None:

@@ -48,6 +48,7 @@ def document(sheet: Sheet, *, for_page: bool = False, picture: str = "") -> dict
     else:
         data["pieces"] = [
             {"text": p.text, "gap": p.gap, "word": p.word, "content": p.word is not None}
+            | ({"unknown": p.unknown} if p.unknown else {})
             for p in sheet.pieces or []
         ]
     if for_page and sheet.kind == "image":
