@@ -141,7 +141,7 @@ def read_image(source: ImageInput, notes: list[str]) -> Image.Image:
         with readable("the given image"):
             return to_rgb(source, notes)
     if isinstance(source, bytes):
-        return decode(io.BytesIO(source), "the given bytes", notes)
+        return decode(io.BytesIO(source), "the given image", notes)
     if not isinstance(source, str | Path):
         raise InputError(
             f"an image was expected, not {type(source).__name__}; give a path, a PIL image, an "
