@@ -14,12 +14,11 @@ import pytest
 @contextmanager
 def running(app: Any) -> Iterator[str]:
     """The address of an application that runs in a thread of this process."""
-    import uvicorn
-
+    from whyformer.app.connections import Server
     from whyformer.app.server import listen
 
     with listen("127.0.0.1", 0) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        server = Server(app, getattr(app, "working", int))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         wait_for(lambda: server.started)

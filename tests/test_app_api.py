@@ -174,7 +174,7 @@ def test_classes_without_names_are_found_by_number(models: list[Any]) -> None:
 
 
 def test_the_oldest_reading_makes_room(models: list[Any]) -> None:
-    shelf = Shelf(models, keep=2)
+    shelf = Shelf(models, keep=2, most_bytes=2**30)
     keys = [shelf.read(models[1], f"film {i}", "").key for i in range(2)]
     shelf.read(models[1], "film 0", "")
     third = shelf.read(models[1], "film 2", "").key
@@ -253,7 +253,8 @@ def test_repeated_labels_are_spelled_as_numbers() -> None:
 
 
 def test_a_missing_package_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "whyformer.app.server")
+    for name in ("server", "connections"):
+        monkeypatch.delitem(sys.modules, f"whyformer.app.{name}")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     code, _, errors = run("serve")
     assert code == 2

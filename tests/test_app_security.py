@@ -129,7 +129,22 @@ def test_wrong_types_and_damaged_forms(client: Any) -> None:
     refused(upload(client, picture("one digit"), detail="perhaps"), 422, "detail")
     twice = {"preset": ["paper", "stable"]}
     refused(upload(client, picture("one digit"), **twice), 422, "preset is given 2 times")
-    refused(client.get("/explain"), 404, "nothing at this address")
+    refused(client.get("/nowhere"), 404, "nothing at this address")
+    for method in ("GET", "DELETE", "PUT"):
+        answer = client.request(method, "/explain")
+        refused(answer, 405, "does not take that method")
+        assert answer.headers["Allow"] == "POST"
+
+
+def test_wrong_fields_are_named_as_the_page_names_them(client: Any) -> None:
+    asked = client.post("/explain", json={"text": "a", "targets": [0, 1.5]})
+    refused(asked, 422, "targets.1: Input should be a valid integer, or Input should be a valid")
+    assert "constrained" not in asked.text
+
+
+def test_what_browsers_ask_before_they_ask(address: str) -> None:
+    assert httpx2.head(f"{address}/").status_code == 200
+    assert httpx2.head(f"{address}/page.js").headers["Content-Type"].startswith("text/javascript")
 
 
 @pytest.mark.parametrize("path", OUTSIDE)

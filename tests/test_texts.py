@@ -402,3 +402,77 @@ def test_a_hundred_thousand_words(
     assert (explanation.relevance != 0).double().mean() > 0.5
     assert len(explanation.words()[0]) == 100_000 + more
     assert capsys.readouterr().err == ""
+
+
+def test_words_that_the_tokenizer_does_not_know_are_named(why: Pipeline) -> None:
+    """Two emoji are one token to the model: nothing may look as if it had told them apart."""
+    one, other = why("a 😍 film"), why("a 🤮 film")
+    assert one.relevance.equal(other.relevance)
+    assert one.notes == (
+        "1 of 3 words is unknown to the tokenizer: 😍; the model read [UNK] there, whatever "
+        "stands in the text",
+    )
+    assert "🤮" in other.notes[0]
+    assert [piece.unknown for piece in one.pieces[0]] == ["", "", "[UNK]", "", ""]
+    assert [word for word, _ in one.words()[0]] == ["a", "😍", "film"]
+    assert why("a warm film").notes == ()
+
+
+def test_unknown_words_of_a_batch_and_of_windows(why: Pipeline) -> None:
+    assert why(["a 😍 film", "warm 映 画"]).notes[0].startswith("3 of 6 words are unknown")
+    (_, note) = why(words(60) + " 😍 ").notes
+    assert note.startswith("1 of 61 words is unknown to the tokenizer: 😍")
+
+
+def test_unknown_words_without_the_text(why: Pipeline) -> None:
+    """Of an encoding alone the pieces are as the vocabulary has them."""
+    encoding = why.tokenizer(["a 😍 film"], return_tensors="pt")
+    explanation = whyformer.Explainer(why.model)(encoding)
+    assert "1 of 3 words is unknown to the tokenizer: [UNK]" in explanation.notes[0]
+
+
+def test_a_byte_level_tokenizer_knows_everything(roberta: Pipeline) -> None:
+    assert roberta("a 😍 film").notes == ()
+
+
+def test_unknown_words_carry_a_mark_wherever_they_are_shown(why: Pipeline, tmp_path: Path) -> None:
+    from whyformer.render import html_fragment, make_sheet, to_terminal
+    from whyformer.render.document import document
+
+    sheet = make_sheet(why("a 😍 film"))
+    shown = to_terminal(sheet, colour=False)
+    assert "😍[UNK]" in shown
+    assert "[UNK]" in to_terminal(sheet, colour=False, pieces=True).split("note:")[0]
+    assert "😍" not in to_terminal(sheet, colour=False, pieces=True).split("note:")[0]
+    assert "😍[UNK]" in html_fragment(sheet)
+    pieces = document(sheet)["pieces"]
+    assert [piece.get("unknown") for piece in pieces] == [None, None, "[UNK]", None, None]
+
+
+def test_windows_that_take_much_memory_are_not_kept(
+    why: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One window at a time gives what all windows at once give."""
+    text = words(200)
+    kept = why.record(text)
+    assert kept.bytes > 0
+    one = kept.explain(0)
+    assert kept.explain([[0, 1]]).relevance[:, 0].equal(one.relevance)
+    monkeypatch.setattr("whyformer.models.windows.MOST_BYTES", 2**10)
+    lean = why.record(text)
+    assert lean.bytes == 0
+    torch.testing.assert_close(lean.explain(0).relevance, one.relevance)
+    torch.testing.assert_close(lean.logits, kept.logits)
+
+
+def test_a_recording_knows_how_much_memory_it_takes(why: Pipeline) -> None:
+    """Attention maps alone are so many bytes; a question adds its own."""
+    short, long = why.record(words(4)), why.record(words(36))
+    maps = sum(a.weights.nbytes for a in long._recording.trace.seen.attention)
+    weights = sum(parameter.nbytes for parameter in why.model.parameters())
+    assert short.bytes < long.bytes < maps * 20
+    assert long.bytes > maps
+    assert short.bytes < weights
+    before = long.bytes
+    long.explain(0)
+    assert long.bytes > before

@@ -1,13 +1,15 @@
-"""What a recording remembers of the questions it was asked, bounded in bytes."""
+"""What a recording keeps, counted in bytes: its graph, and the maps of questions it was asked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from whyformer.engine import Start
+from whyformer.engine import Start, Trace
+from whyformer.engine.operations import Saved
 from whyformer.methods.maps import Memory
 
 #: bytes of maps that a recording keeps beside its own graph
@@ -37,6 +39,28 @@ class BoundedMemory:
             for _, tensors in maps.values()
             for tensor in tensors
         )
+
+
+def graph_bytes(trace: Trace, besides: Iterable[Tensor]) -> int:
+    """What the operations of a forward saved, shared memory once; ``besides`` are the weights."""
+    sizes = {}
+    for operation in trace.operations:
+        for tensor in _tensors(vars(operation)):
+            storage = tensor.untyped_storage()
+            sizes[storage.data_ptr()] = storage.nbytes()
+    for tensor in besides:
+        sizes.pop(tensor.untyped_storage().data_ptr(), None)
+    return sum(sizes.values())
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Saved):
+        yield value.get(remake=lambda: torch.empty(0))
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(part)
 
 
 def fingerprint(seed: Tensor) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from whyformer.errors import InputError, ModelError
 from whyformer.explanation import Explanation, Part
 from whyformer.joining import answer_part, blocks_of, one_each, only, stack, stack_present
 from whyformer.layout import find_sites
-from whyformer.memory import BoundedMemory
+from whyformer.memory import BoundedMemory, graph_bytes
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
 from whyformer.methods.question import Answer, Changed, Memory, Question
 from whyformer.notes import notes_of
@@ -27,7 +27,7 @@ from whyformer.pooling import named_rows
 from whyformer.sites import Site
 from whyformer.targets import ResolvedTarget, Resolver, Target
 from whyformer.tokens import Tokens
-from whyformer.words import Piece, pieces_of
+from whyformer.words import Piece, pieces_of, unknown_note
 
 if TYPE_CHECKING:
     from whyformer.explainer import Explainer
@@ -72,6 +72,12 @@ class Recording:
         """What is asked about: a classifier's (batch, classes)."""
         return self.trace.output.detach()
 
+    @property
+    def bytes(self) -> int:
+        """The memory that the recording takes: its graph, and the maps of what it was asked."""
+        maps = self._memory.bytes() if self._memory is not None else 0
+        return maps + graph_bytes(self.trace, self._explainer.model.parameters())
+
     def explain(
         self,
         target: Target = None,
@@ -100,6 +106,7 @@ class Recording:
                 answers.append(self._answer(chosen, question, options))
             questions.append(question)
         notes = notes_of(self.trace, self._explainer.model, chosen)
+        notes += unknown_note(self.pieces or [])
         if any(not bool(a.relevance.any()) for a in answers):
             notes.append(
                 f"the map is zero: by {chosen.name} no token speaks for the target; a signed "
@@ -169,11 +176,8 @@ class Recording:
         for site in reversed(self.sites):
             shown = site.tokens.content
             if site.tokens.kind == "text" and shown.shape[1] == length:
-                mask = (
-                    self._placed.get("attention_mask")
-                    if isinstance(self._placed, Mapping)
-                    else None
-                )
+                given = self._placed if isinstance(self._placed, Mapping) else {}
+                mask = given.get("attention_mask")
                 if isinstance(mask, Tensor) and mask.shape == shown.shape:
                     shown = mask
                 places = torch.arange(length, device=shown.device)

@@ -12,6 +12,10 @@ from typing import Any
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 #: what tokenizers put before a piece that starts or continues a word
 MARKS = ("##", "Ġ", "▁")
+#: what tokenizers without a word of their own on it put in place of what they do not know
+UNKNOWN = ("[UNK]", "<unk>")
+#: unknown words that a note names
+MOST_NAMED = 5
 #: what stands between the two texts of a pair
 BETWEEN_TEXTS = "\n\n"
 
@@ -20,37 +24,54 @@ BETWEEN_TEXTS = "\n\n"
 class Piece:
     """A token of a text: how it was written, what stood before it, and the word it belongs to.
 
-    Special tokens belong to no word.
+    Special tokens belong to no word. ``unknown`` is the token that the model read in its place,
+    such as "[UNK]", where the tokenizer does not know what was written; else it is empty.
     """
 
     text: str
     gap: str
     word: int | None
+    unknown: str = ""
 
 
 @dataclass(frozen=True)
 class Word:
-    """Neighbouring pieces that make up a word; ``pieces`` are their places in the sequence."""
+    """Neighbouring pieces that make up a word; ``pieces`` are their places in the sequence.
+
+    ``unknown`` is what the model read in place of an unknown piece of it, or empty.
+    """
 
     text: str
     gap: str
     pieces: tuple[int, ...]
+    unknown: str = ""
+
+    @property
+    def marked(self) -> str:
+        """The word, and behind it what the model read where it does not know it."""
+        return self.text if self.text == self.unknown else self.text + self.unknown
 
 
 def pieces_of(
-    encoding: Any, batch: int, texts: Sequence[str | tuple[str, str]] | None = None
+    encoding: Any,
+    batch: int,
+    texts: Sequence[str | tuple[str, str]] | None = None,
+    unknown: Sequence[str] = UNKNOWN,
 ) -> list[list[Piece]] | None:
     """Every sample's pieces, where a fast tokenizer encoded it.
 
     With the ``texts`` the pieces are written as they stand there; without, as in the vocabulary.
+    ``unknown`` are the tokens that stand for what the tokenizer does not know.
     """
     encodings = getattr(encoding, "encodings", None)
     if not encodings:
         return None
-    return [list(_pieces(encodings[i], texts[i] if texts else None)) for i in range(batch)]
+    return [list(_pieces(encodings[i], texts[i] if texts else None, unknown)) for i in range(batch)]
 
 
-def _pieces(encoding: Any, text: str | tuple[str, str] | None) -> Iterator[Piece]:
+def _pieces(
+    encoding: Any, text: str | tuple[str, str] | None, unknown: Sequence[str]
+) -> Iterator[Piece]:
     parts = (text,) if isinstance(text, str) else text
     word, previous, end = -1, (None, None), 0
     for token, inside, part, (start, stop) in zip(
@@ -61,8 +82,9 @@ def _pieces(encoding: Any, text: str | tuple[str, str] | None) -> Iterator[Piece
             continue
         fresh = (part, inside) != previous
         word += fresh
+        instead = token if token in unknown else ""
         if parts is None:
-            yield Piece(_unmarked(token), " " if fresh else "", word)
+            yield Piece(_unmarked(token), " " if fresh else "", word, instead)
         else:
             if part != previous[0]:
                 end = 0
@@ -71,7 +93,7 @@ def _pieces(encoding: Any, text: str | tuple[str, str] | None) -> Iterator[Piece
             gap = parts[part][end:start] + written[: len(written) - len(text)]
             if part != previous[0] and previous[0] is not None:
                 gap = BETWEEN_TEXTS + gap
-            yield Piece(text, gap, word)
+            yield Piece(text, gap, word, instead)
             end = max(end, stop)
         previous = (part, inside)
 
@@ -91,8 +113,25 @@ def words_of(pieces: Sequence[Piece]) -> list[Word]:
             continue
         places, members = zip(*group, strict=True)
         text = members[0].text + "".join(piece.gap + piece.text for piece in members[1:])
-        words.append(Word(text, members[0].gap, places))
+        unknown = next((piece.unknown for piece in members if piece.unknown), "")
+        words.append(Word(text, members[0].gap, places, unknown))
     return words
+
+
+def unknown_note(samples: Sequence[Sequence[Piece]]) -> list[str]:
+    """Which words the model did not read, because its tokenizer does not know them: a sentence."""
+    words = [word for pieces in samples for word in words_of(pieces)]
+    lost = [word for word in words if word.unknown]
+    if not lost:
+        return []
+    each = list(dict.fromkeys(word.text for word in lost))
+    named = ", ".join(shorten(text, 20) for text in each[:MOST_NAMED])
+    more = ", ..." if len(each) > MOST_NAMED else ""
+    are = "is" if len(lost) == 1 else "are"
+    return [
+        f"{len(lost)} of {len(words)} words {are} unknown to the tokenizer: {named}{more}; the "
+        f"model read {lost[0].unknown} there, whatever stands in the text"
+    ]
 
 
 def printable(text: str) -> str:

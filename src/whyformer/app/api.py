@@ -36,7 +36,7 @@ from whyformer.app.questions import (
     json_body,
 )
 from whyformer.app.recipes import Recipe, RecipeQuestion, recipe
-from whyformer.app.refusals import RefusalError, json_response
+from whyformer.app.refusals import json_response
 from whyformer.app.shelf import Reading, Shelf
 from whyformer.app.worker import Check, Worker
 from whyformer.engine.rules import get_preset
@@ -145,10 +145,6 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
     async def health() -> Health:
         """Whether the server lives, and how many of its places are taken."""
         return Health(version=__version__, taken=worker.taken, places=worker.places)
-
-    @api.api_route("/{rest:path}", methods=["GET", "POST"], include_in_schema=False)
-    async def nothing(rest: str) -> Response:
-        raise RefusalError(404, "there is nothing at this address; see /api/v1/openapi.json")
 
     return api
 

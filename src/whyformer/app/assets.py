@@ -32,6 +32,6 @@ def make_pages() -> APIRouter:
 def add(pages: APIRouter, name: str, text: str) -> None:
     kind = KINDS[name.rpartition(".")[2] or "html"]
 
-    @pages.get(f"/{name}")
+    @pages.api_route(f"/{name}", methods=["GET", "HEAD"])
     async def page() -> Response:
         return Response(text, media_type=kind)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,6 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from whyformer.app.refusals import RefusalError
 
+WRONG_NAME = (
+    "this server does not answer to that name; use its address, or start it with --allow-host NAME"
+)
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -44,12 +48,21 @@ def as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 class Guard:
-    """Wraps an application that listens at ``host``."""
+    """Wraps an application that listens at ``host`` and answers to other ``names`` as well.
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
-        self._app = app
+    ``working`` tells how many requests it is busy with.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        names: Iterable[str] = (),
+        working: Callable[[], int] = int,
+    ) -> None:
+        self._app, self.working = app, working
         self._open = not is_loopback(host)
-        self._names = {"localhost", host.lower()}
+        self._names = {"localhost", host.lower(), *(name.lower() for name in names)}
         if self._open:
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
 
@@ -73,7 +86,7 @@ class Guard:
     def _check(self, headers: Headers) -> None:
         host = headers.get("host", "").lower()
         if not self._is_mine(name_of(host)):
-            raise RefusalError(421, "this server does not answer to that name; use its address")
+            raise RefusalError(421, WRONG_NAME)
         origin = headers.get("origin")
         if origin is not None and origin.lower().partition("://")[2] != host:
             raise RefusalError(403, "requests from pages of other origins are refused")

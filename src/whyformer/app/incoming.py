@@ -21,6 +21,7 @@ from whyformer.app.examples import examples, picture
 from whyformer.app.questions import LISTS, MOST_TEXT, WITHOUT_IMAGE, Question
 from whyformer.app.refusals import RefusalError
 from whyformer.app.worker import AbandonedError
+from whyformer.models.images import MOST_PIXELS
 from whyformer.words import printable, shorten
 
 MEGABYTE = 2**20
@@ -90,14 +91,18 @@ def declared_type(request: Request) -> str:
 
 
 async def limited(request: Request, most: int) -> AsyncGenerator[bytes, None]:
-    """The body's parts, until there are too many."""
+    """The body's parts, until there are too many; what says so beforehand is not read at all."""
+    too_large = RefusalError(
+        413, f"the request is larger than {most // MEGABYTE} MB; send something smaller"
+    )
+    stated = request.headers.get("content-length", "")
+    if stated.isdecimal() and int(stated) > most:
+        raise too_large
     so_far = 0
     async for part in request.stream():
         so_far += len(part)
         if so_far > most:
-            raise RefusalError(
-                413, f"the request is larger than {most // MEGABYTE} MB; send something smaller"
-            )
+            raise too_large
         yield part
 
 
@@ -111,9 +116,17 @@ def check(kind: type[M], given: bytes | dict[str, Any]) -> M:
 
 
 def what_is_wrong(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(str(part) for part in first["loc"]) or "the body"
-    return printable(f"{shorten(place)}: {first['msg']}; see /api/v1/openapi.json")
+    """The first field that is wrong; one that may be several things, with all that it may be."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    place = place_of(found[0]["loc"])
+    told = dict.fromkeys(each["msg"] for each in found if place_of(each["loc"]) == place)
+    return printable(f"{shorten(place)}: {', or '.join(told)}; see /api/v1/openapi.json")
+
+
+def place_of(parts: tuple[int | str, ...]) -> str:
+    """A field and the numbers of items in it, without what pydantic calls its kinds."""
+    named = [str(part) for i, part in enumerate(parts) if i == 0 or isinstance(part, int)]
+    return ".".join(named) or "the body"
 
 
 def from_json(question: Question) -> Input:
@@ -190,12 +203,18 @@ def check_image(data: bytes) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            Image.open(io.BytesIO(data), formats=FORMATS).close()
+            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    raise Image.DecompressionBombError
     except UnidentifiedImageError as error:
         raise RefusalError(
             415, f"the file is not an image of a known format: {', '.join(FORMATS)}"
         ) from error
     except Image.DecompressionBombError as error:
-        raise RefusalError(413, "the image has too many pixels; make it smaller first") from error
+        raise RefusalError(
+            413,
+            f"the image has more than {MOST_PIXELS // 1_000_000} million pixels; make it smaller "
+            "first",
+        ) from error
     except Exception as error:  # a damaged header makes decoders raise whatever they stumble over
         raise RefusalError(422, "the image is truncated or damaged") from error

@@ -5,9 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -17,6 +16,7 @@ from starlette.responses import Response
 from whyformer import __version__
 from whyformer.app.api import make_api
 from whyformer.app.assets import make_pages
+from whyformer.app.connections import Server
 from whyformer.app.guard import Guard, is_loopback
 from whyformer.app.refusals import RefusalError
 from whyformer.app.shelf import Shelf
@@ -28,9 +28,13 @@ if TYPE_CHECKING:
 
 #: requests that are read, waiting or running at once
 PLACES = 24
-#: inputs whose recorded forwards are kept
-KEEP = 4
+#: inputs whose recorded forwards are kept, at most, and how many megabytes they may take
+KEEP, MEMORY = 4, 384
 
+NOT_HERE = {
+    404: "there is nothing at this address; see /api/v1/openapi.json",
+    405: "this address does not take that method; see /api/v1/openapi.json",
+}
 OPEN = (
     "Listening beyond this machine: everyone who can reach it can use the page and the models, "
     "without a password and without encryption."
@@ -43,8 +47,13 @@ def make_app(
     host: str = "127.0.0.1",
     places: int = PLACES,
     keep: int = KEEP,
+    memory: int = MEMORY,
+    names: Sequence[str] = (),
 ) -> Guard:
-    """The page and the API for models that are loaded already."""
+    """The page and the API for models that are loaded already.
+
+    ``names`` are host names that it answers to, beside the machine's own.
+    """
     worker = Worker(places)
 
     @asynccontextmanager
@@ -62,7 +71,7 @@ def make_app(
         lifespan=lifespan,
     )
     app.include_router(make_pages())
-    app.include_router(make_api(Shelf(models, keep), worker))
+    app.include_router(make_api(Shelf(models, keep, memory * 2**20), worker))
 
     @app.exception_handler(RefusalError)
     async def refuse(request: Request, error: RefusalError) -> Response:
@@ -80,7 +89,8 @@ def make_app(
 
     @app.exception_handler(HTTPException)
     async def not_here(request: Request, error: HTTPException) -> Response:
-        response = RefusalError(error.status_code, str(error.detail)).response()
+        sentence = NOT_HERE.get(error.status_code, str(error.detail))
+        response = RefusalError(error.status_code, sentence).response()
         response.headers.update(error.headers or {})
         return response
 
@@ -92,21 +102,18 @@ def make_app(
     async def mistake(request: Request, error: Exception) -> Response:
         return RefusalError(500, "an error in whyformer itself; its log says more").response()
 
-    return Guard(app, host)
+    return Guard(app, host, names, lambda: worker.taken)
 
 
-def serve(
-    models: Sequence[Pipeline], listening: socket.socket, host: str, keep: int = KEEP
-) -> None:
-    """Run until Ctrl-C, at a socket that listens already."""
+def serve(models: Sequence[Pipeline], listening: socket.socket, host: str, **settings: Any) -> None:
+    """Run until Ctrl-C, at a socket that listens already; ``settings`` are those of the app."""
     address = f"[{host}]" if ":" in host else host
     if not is_loopback(host):
         print(OPEN, flush=True)
     port = listening.getsockname()[1]
     print(f"whyformer is at http://{address}:{port}/ (Ctrl-C ends it)", flush=True)
-    app = make_app(models, host=host, keep=keep)
-    config = uvicorn.Config(app, log_level="warning", server_header=False)
-    uvicorn.Server(config).run(sockets=[listening])
+    app = make_app(models, host=host, **settings)
+    Server(app, app.working).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:

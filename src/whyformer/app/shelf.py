@@ -28,11 +28,14 @@ class Reading:
 
 
 class Shelf:
-    """Models by name, and the last few readings of each input."""
+    """Models by name, and the last few readings: ``keep`` at most, of ``most_bytes`` together.
 
-    def __init__(self, models: Sequence[Pipeline], keep: int) -> None:
+    The newest reading stays, whatever it takes, until the next input comes.
+    """
+
+    def __init__(self, models: Sequence[Pipeline], keep: int, most_bytes: int) -> None:
         self.models = {why.name: why for why in models}
-        self._keep = keep
+        self._keep, self._most_bytes = keep, most_bytes
         self._readings: OrderedDict[str, Reading] = OrderedDict()
 
     def model(self, name: str | None, kind: str) -> Pipeline:
@@ -56,11 +59,19 @@ class Shelf:
         key = key_of(why.name, content)
         reading = self.find(key)
         if reading is None:
-            while len(self._readings) >= self._keep:
-                self._readings.popitem(last=False)
+            self._make_room()
             reading = self._readings[key] = Reading(key, title, why.record(content))
         reading.title = title
         return reading
+
+    @property
+    def bytes(self) -> int:
+        return sum(reading.recorded.bytes for reading in self._readings.values())
+
+    def _make_room(self) -> None:
+        """For one more, before it is read: what is kept and what is read never add up to more."""
+        while len(self._readings) >= self._keep or self.bytes > self._most_bytes:
+            self._readings.popitem(last=False)
 
     def find(self, key: str) -> Reading | None:
         if key in self._readings:

@@ -70,6 +70,7 @@ class Worker:
         job = Job(work)
         submitted = self._thread.submit(job)
         answer = asyncio.wrap_future(submitted)
+        answer.add_done_callback(heard)
         leaving = asyncio.create_task(gone)
         either: list[asyncio.Future[Any]] = [answer, leaving]
         try:
@@ -85,3 +86,9 @@ class Worker:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def heard(answer: asyncio.Future[Any]) -> None:
+    """Nobody may wait for an answer: asyncio would report its error as one that was overlooked."""
+    if not answer.cancelled():
+        answer.exception()

@@ -11,6 +11,7 @@ from whyformer.errors import ModelError
 EPILOG = """examples:
   whyformer serve                                              the embedded models
   whyformer serve --model ./my-vit --model demo-text --port 8080
+  whyformer serve --host 0.0.0.0 --allow-host gpubox.lab.example    others may use it: no password
 """
 
 
@@ -37,6 +38,21 @@ def add_to(commands: Any) -> None:
         metavar="N",
         help="how many inputs stay in memory for further questions (default: 4)",
     )
+    group.add_argument(
+        "--memory",
+        type=_count,
+        default=384,
+        metavar="MB",
+        help="how much memory these may take; the newest stays in any case (default: 384)",
+    )
+    group.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name that the server is reached by, such as gpubox.lab.example; give it once for "
+        "each name",
+    )
     parser.set_defaults(run=run)
 
 
@@ -57,4 +73,11 @@ def run(options: argparse.Namespace) -> None:
     names = options.model or list(DEFAULT_MODELS.values())
     with listen(options.host, options.port) as listening:
         models = [load_named(name, options) for name in names]
-        serve(models, listening, options.host, options.keep)
+        serve(
+            models,
+            listening,
+            options.host,
+            keep=options.keep,
+            memory=options.memory,
+            names=options.allow_host,
+        )

@@ -117,6 +117,8 @@ class ImagePipeline(Pipeline):
 class RecordedImages(Recorded):
     """Images that a model has read, ready for questions."""
 
+    _recording: Recording
+
     def __init__(
         self, pipeline: Pipeline, recording: Recording, picture: Tensor, notes: tuple[str, ...]
     ) -> None:
@@ -140,7 +142,7 @@ def read_image(source: ImageInput, notes: list[str]) -> Image.Image:
         with readable("the given image"):
             return to_rgb(source, notes)
     if isinstance(source, bytes):
-        return decode(io.BytesIO(source), "the given bytes", notes)
+        return decode(io.BytesIO(source), "the given image", notes)
     if not isinstance(source, str | Path):
         raise InputError(
             f"an image was expected, not {type(source).__name__}; give a path, a PIL image, an "

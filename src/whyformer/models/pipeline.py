@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from whyformer.explanation import Explanation
+    from whyformer.recording import Recording
     from whyformer.targets import Target
 
 #: parts of a configuration that say nothing about what the model computes
@@ -113,9 +114,16 @@ class Pipeline(ABC):
 class Recorded(ABC):
     """An input that the model has read, to be asked about any target by any method."""
 
+    _recording: Recording | None = None
+
     def __init__(self, pipeline: Pipeline, logits: Tensor) -> None:
         self.pipeline = pipeline
         self.logits = logits
+
+    @property
+    def bytes(self) -> int:
+        """The memory that is kept for further questions."""
+        return self._recording.bytes if self._recording is not None else 0
 
     def explain(
         self,

@@ -63,6 +63,7 @@ def _part(sheet: Sheet, for_page: bool, picture: str = "") -> dict[str, Any]:
     else:
         data["pieces"] = [
             {"text": p.text, "gap": p.gap, "word": p.word, "content": p.word is not None}
+            | ({"unknown": p.unknown} if p.unknown else {})
             for p in sheet.pieces or []
         ]
     if for_page and sheet.sound is not None:

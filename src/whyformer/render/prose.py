@@ -29,17 +29,20 @@ class Marked:
 
 
 def marked_words(sheet: Sheet, view: View, pieces: bool = False) -> list[Marked]:
-    """A view's words in reading order, or its pieces; a word is as strong as its strongest."""
+    """A view's words in reading order, or its pieces; a word is as strong as its strongest.
+
+    Behind an unknown word stands what the model read; of an unknown piece that alone is shown.
+    """
     stops = class_ink(sheet, view)
     units: list[tuple[str, str, tuple[int, ...]]]
     if pieces:
         units = [
-            (piece.text, piece.gap, (i,))
+            (piece.unknown or piece.text, piece.gap, (i,))
             for i, piece in enumerate(sheet.pieces or [])
             if piece.word is not None
         ]
     else:
-        units = [(word.text, word.gap, word.pieces) for word in sheet.words]
+        units = [(word.marked, word.gap, word.pieces) for word in sheet.words]
     scores = [max(float(view.scores[i]) for i in places) for _, _, places in units]
     highest = view.top or max([score for score in scores if score > 0], default=1.0)
     marked = []

@@ -175,7 +175,9 @@
     const spans = units.map((unit) => {
       const [first, ...rest] = unit.map((i) => pieces[i]);
       const text = first.text + rest.map((piece) => piece.gap + piece.text).join("");
-      const span = el("span", { class: first.content ? "why-unit" : "why-unit why-special" }, text);
+      const unknown = unit.map((i) => pieces[i].unknown).find(Boolean) || "";
+      const kind = first.content ? "why-unit" : "why-unit why-special";
+      const span = el("span", { class: kind }, text === unknown ? text : text + unknown);
       node.append(first.gap, span);
       return span;
     });
