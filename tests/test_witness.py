@@ -109,7 +109,7 @@ def test_best_is_this_method_and_the_explanation_says_so() -> None:
 def test_options_are_those_of_the_formula() -> None:
     assert quick("witness") == {}
     assert whyformer.methods()["witness"].options == [
-        "gradient", "hearsay", "expected", "presence",
+        "gradient", "hearsay", "expected", "presence", "shifts",
     ]  # fmt: skip
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from whyformer.errors import ModelError
 from whyformer.methods.gradients import stream_relevance
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
+from whyformer.methods.shifted import over_shifted_grids
+from whyformer.methods.varying import at_least
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +36,7 @@ def witness(
     hearsay: float = HEARSAY,
     expected: float = EXPECTED,
     presence: float = PRESENCE,
+    shifts: int = 1,
 ) -> Answer:
     """sign(F) sqrt(|F| S) + presence P: heard and said, and present.
 
@@ -41,8 +45,15 @@ def witness(
     Heard: F = sum_b r E_h A_b (G_b - expected sum_k A_b G_b) prod_{l < b} (I + hearsay E_h A_l),
     output side on the left. Said: S = sum_b r E_h G_b^+ of keys that a query may read. Present:
     P = sum_b sum_d x_b g_b. The root and P are divided by the sum of their sizes over the content
-    of all inputs; F and S are, too, against underflow.
+    of all inputs; F and S are, too, against underflow. With ``shifts`` of two or more, an image's
+    map is the mean over as many shifted grids in each direction, finer than its patches.
     """
+    if shifts != 1:
+        at_least("shifts", shifts, 1)
+        same = partial(
+            witness, gradient=gradient, hearsay=hearsay, expected=expected, presence=presence
+        )
+        return over_shifted_grids(question, same, shifts)
     layers: list[Tensor | None] = [None] * len(question.attention)
     if not question.trace.seen.blocks:
         raise ModelError(
