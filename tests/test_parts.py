@@ -109,3 +109,16 @@ def test_the_row_of_the_output_that_was_asked_about() -> None:
     found = whyformer.Explainer(model)(torch.tensor([[1, 2, 3, 4]]), target=(2, 1))
     found = replace(found, logits=logits)
     assert torch.equal(found.logits_of(0), logits[0, 2])
+
+
+def test_a_class_agnostic_method_is_asked_at_its_position() -> None:
+    """Rollout looks at no class, but which row is read is asked all the same."""
+    torch.manual_seed(0)
+    body = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    model = torch.nn.Sequential(torch.nn.Embedding(5, 8), body, torch.nn.Linear(8, 3)).eval()
+    explainer, ids = whyformer.Explainer(model), torch.tensor([[1, 2, 3, 4]])
+    first, last = (explainer(ids, target=(place, 0), method="rollout") for place in (0, 3))
+    assert first.target is None
+    assert first.position.tolist() == [0]
+    assert int(first.relevance.argmax()) == 0
+    assert int(last.relevance.argmax()) == 3

@@ -90,7 +90,7 @@ class Recording:
     ) -> Explanation:
         """Answer for a target by a method; maps already computed for the target are reused."""
         chosen, rules = get_method(method), get_preset(preset)
-        if target is not None and not chosen.class_specific:
+        if target is not None and not chosen.class_specific and self.trace.output.ndim == 2:
             warnings.warn(
                 f"{chosen.name} is class-agnostic: it gives the same map for every class, so the "
                 "target is ignored",
@@ -126,7 +126,7 @@ class Recording:
             relevance=parts[0].relevance,
             logits=self.logits,
             target=asked.index if chosen.class_specific else None,
-            position=asked.position if chosen.class_specific else None,
+            position=asked.position,
             asked=asked.words if chosen.class_specific else (),
             method=chosen.name,
             preset=preset,

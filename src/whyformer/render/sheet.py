@@ -262,7 +262,9 @@ def _questions(explanation: Explanation, sample: int) -> list[ClassScore | None]
     targets = explanation.relevance.shape[1] if explanation.relevance.ndim == 3 else 1
     if explanation.target is not None:
         chosen = explanation.target[sample].reshape(-1).tolist()
-        return [class_score(explanation, sample, int(c), i) for i, c in enumerate(chosen)]
+        scores = [class_score(explanation, sample, int(c), i) for i, c in enumerate(chosen)]
+        named = zip(scores, explanation.asked, strict=False)
+        return [replace(score, label=words) for score, words in named] or scores
     if not methods()[explanation.method].class_specific:
         return [None] * targets
     words = explanation.asked or ("the function",) * targets
