@@ -18,9 +18,9 @@ from whyformer.models.images import ImagePipeline
 from whyformer.models.kinds import Kind, kind_of
 from whyformer.models.pipeline import Pipeline, move
 from whyformer.models.texts import TextPipeline
+from whyformer.models.vocabulary import fast, load_tokenizer
 
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-TOKENIZERS = ("tokenizer.json", "vocab.*", "*.model")
 SAFE = ("model.safetensors", "model.safetensors.index.json")
 
 
@@ -177,29 +177,13 @@ def prepared_by(processor: Any, name: str, explainer: Explainer) -> ImagePipelin
 
 
 def text_pipeline(folder: Path, name: str, explainer: Explainer) -> TextPipeline:
-    from transformers import AutoTokenizer
-
-    if not any(found for pattern in TOKENIZERS for found in folder.glob(pattern)):
-        raise ModelError(
-            f"{name} has no tokenizer: expected tokenizer.json, a vocabulary or a *.model file"
-        )
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:
-        raise ModelError(f"{name}'s tokenizer cannot be used: {first_line(error)}") from error
-    return encoded_by(tokenizer, name, explainer)
+    return encoded_by(load_tokenizer(folder, name), name, explainer)
 
 
 def encoded_by(tokenizer: Any, name: str, explainer: Explainer) -> TextPipeline:
     """A text classifier that a transformers tokenizer encodes texts for."""
-    if not tokenizer.is_fast:
-        raise ModelError(
-            f"{name} has no fast tokenizer (tokenizer.json), which tells the words of the pieces; "
-            "encode the text yourself and use whyformer.Explainer(model)"
-        )
-    return TextPipeline(name, explainer, tokenizer, longest_text(explainer.model, tokenizer))
+    longest = longest_text(explainer.model, tokenizer)
+    return TextPipeline(name, explainer, fast(tokenizer, name), longest)
 
 
 def longest_text(model: nn.Module, tokenizer: Any) -> int:

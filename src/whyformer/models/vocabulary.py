@@ -1,0 +1,178 @@
+"""The words that a model writes: a vocabulary that people can read and type, and its pieces."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from whyformer.errors import ModelError, TargetError, first_line
+from whyformer.words import Piece
+
+TOKENIZERS = ("tokenizer.json", "vocab.*", "*.model")
+#: what a decoder writes for bytes that make no letter
+BROKEN = "\ufffd"
+#: a token that is one byte, as SentencePiece spells it
+BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
+#: white space that would not be seen, and how it is typed
+UNSEEN = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def load_tokenizer(folder: Path, name: str) -> Any:
+    """The tokenizer of a model's directory, which must be a fast one."""
+    from transformers import AutoTokenizer
+
+    if not any(found for pattern in TOKENIZERS for found in folder.glob(pattern)):
+        raise ModelError(
+            f"{name} has no tokenizer: expected tokenizer.json, a vocabulary or a *.model file"
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:
+        raise ModelError(f"{name}'s tokenizer cannot be used: {first_line(error)}") from error
+    return fast(tokenizer, name)
+
+
+def fast(tokenizer: Any, name: str) -> Any:
+    if not tokenizer.is_fast:
+        raise ModelError(
+            f"{name} has no fast tokenizer (tokenizer.json), which tells the words of the pieces; "
+            "encode the text yourself and use whyformer.Explainer(model)"
+        )
+    return tokenizer
+
+
+class Vocabulary:
+    """What every token of a model is called: its text, with the space that starts a word.
+
+    Bytes that are no letter by themselves, and tokens whose text another one has, are called as
+    the tokenizer spells them. Line breaks and tabs are typed ``\\n`` and ``\\t``.
+    """
+
+    def __init__(self, tokenizer: Any, size: int) -> None:
+        self.tokenizer = tokenizer
+        self._decoder = tokenizer.backend_tokenizer.decoder
+        self._anchor = tokenizer.backend_tokenizer.encode("a", add_special_tokens=False).tokens[-1:]
+        self.names = self._names(size)
+        self._places: dict[str, int] = {}
+        for place, name in enumerate(self.names):
+            self._places.setdefault(name, place)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def _names(self, size: int) -> list[str]:
+        tokens = self.tokenizer.convert_ids_to_tokens(list(range(size)))
+        special = set(self.tokenizer.all_special_ids)
+        names: list[str] = []
+        for i, token in enumerate(tokens):
+            if token is None:
+                names.append(f"<no token {i}>")
+                continue
+            text = token if i in special else self._after_anchor([token])
+            text = typed(text)
+            names.append(text if text.isprintable() and text and BROKEN not in text else token)
+        taken: set[str] = set()
+        plain_first = sorted(range(size), key=lambda i: bool(BYTE.fullmatch(tokens[i] or "")))
+        for i in plain_first:
+            if names[i] in taken and tokens[i]:
+                names[i] = tokens[i]
+            taken.add(names[i])
+        return names
+
+    def _after_anchor(self, tokens: list[str]) -> str:
+        """The text of tokens that follow others: at a text's start decoders drop the space."""
+        if self._decoder is None:
+            return "".join(tokens)
+        both = self._decoder.decode(self._anchor + tokens)
+        return both[len(self._decoder.decode(self._anchor)) :]
+
+    def index(self, word: str) -> int:
+        """The token that is written like this, or an error that shows what the word is made of."""
+        place = self._places.get(typed(word))
+        if place is not None:
+            return place
+        if not word:
+            raise TargetError('the empty word was asked for; give a word such as " girl"')
+        spaced = f" {word}"
+        if spaced in self._places:
+            raise TargetError(
+                f"{quoted(word)} is no token of this model; {quoted(spaced)}, with the space that "
+                "starts a word, is one"
+            )
+        ids = self.tokenizer(word.lstrip(" ") or word, add_special_tokens=False)["input_ids"]
+        names = [self.names[i] for i in ids]
+        pieces = ", ".join(quoted(name) for name in names[names[:1] == [" "] :])
+        raise TargetError(
+            f"{quoted(word)} is no single token of this model: it is written as {pieces}; ask "
+            "about one of these"
+        )
+
+    def texts(self, ids: Sequence[int]) -> list[str]:
+        """What each token adds to a text; a letter of several tokens stands with its last one."""
+        tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
+        special = set(self.tokenizer.all_special_ids)
+        texts: list[str] = []
+        held: list[str] = []
+        for i, (number, token) in enumerate(zip(ids, tokens, strict=True)):
+            if number in special or token is None:
+                texts.append(token or self.names[number])
+                held = []
+                continue
+            held.append(token)
+            text = self._after_anchor(held)
+            unfinished = text.endswith(BROKEN) and i + 1 < len(tokens)
+            texts.append("" if unfinished else text)
+            held = held if unfinished else []
+        return texts
+
+
+def typed(text: str) -> str:
+    """A text with its line breaks and tabs as people type them."""
+    return "".join(UNSEEN.get(letter, letter) for letter in text)
+
+
+def quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def slices(encoding: Any, text: str) -> list[str]:
+    """The part of a text that each token stands for, with the white space before it."""
+    found, end = [], 0
+    marks = zip(encoding.offsets, encoding.tokens, encoding.special_tokens_mask, strict=True)
+    for (_, stop), token, special in marks:
+        found.append(token if special else text[end:stop])
+        end = max(end, stop)
+    return found
+
+
+def pieces_from(texts: Sequence[str], special: Sequence[bool]) -> list[Piece]:
+    """Tokens as pieces of words: a word ends at white space, at a sign, at a letter such as 字."""
+    pieces: list[Piece] = []
+    word, before = -1, ""
+    for raw, apart in zip(texts, special, strict=True):
+        if apart:
+            pieces.append(Piece(raw, " " if pieces else "", None))
+            before = ""
+            continue
+        text = raw.lstrip() or raw
+        gap = raw[: len(raw) - len(text)]
+        if not before or gap or (text and not _joined(before, text[0])):
+            word += 1
+        pieces.append(Piece(text, gap, word))
+        before = text[-1:] or before
+    return pieces
+
+
+def _joined(a: str, b: str) -> bool:
+    """Whether two letters stand in one word."""
+    return _in_words(a) and _in_words(b)
+
+
+def _in_words(letter: str) -> bool:
+    wide = unicodedata.east_asian_width(letter) in "WF"
+    return letter in "'\u2019" or (letter.isalnum() and not wide)
