@@ -316,9 +316,9 @@ def test_a_headless_checkpoint_has_no_classifier(tmp_path: Path) -> None:
     assert "random" in message
 
 
-def test_a_language_model_is_no_classifier(tmp_path: Path) -> None:
-    folder = save_bert(tmp_path / "lm", "BertForMaskedLM")
-    assert "is BertForMaskedLM, which whyformer does not load" in refused(ModelError, folder)
+def test_a_head_that_has_no_kind(tmp_path: Path) -> None:
+    folder = save_bert(tmp_path / "next", "BertForNextSentencePrediction")
+    assert "is BertForNextSentencePrediction, which whyformer does" in refused(ModelError, folder)
 
 
 def test_a_head_for_several_labels_has_sigmoid_probabilities(tmp_path: Path) -> None:

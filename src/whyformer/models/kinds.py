@@ -36,6 +36,11 @@ class Kind:
         )
 
 
+def span_logits(output: Any) -> Any:
+    """(batch, first piece, last piece): the sum of the logits of an answer's start and end."""
+    return output.start_logits.unsqueeze(2) + output.end_logits.unsqueeze(1)
+
+
 #: the end of an architecture's name, and its kind
 KINDS = {
     "ForImageClassification": Kind(
@@ -44,6 +49,12 @@ KINDS = {
     "ForSequenceClassification": Kind(
         "text", "AutoModelForSequenceClassification", "hugging_face:text_pipeline"
     ),
+    "ForTokenClassification": Kind("tags", "AutoModelForTokenClassification", "tags:load_tags"),
+    "ForQuestionAnswering": Kind(
+        "answers", "AutoModelForQuestionAnswering", "spans:load_spans", span_logits
+    ),
+    "ForMultipleChoice": Kind("choices", "AutoModelForMultipleChoice", "choices:load_choices"),
+    "ForMaskedLM": Kind("blanks", "AutoModelForMaskedLM", "blanks:load_blanks"),
 }
 
 

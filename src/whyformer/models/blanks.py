@@ -1,0 +1,94 @@
+"""Masked words: why this word in that blank."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from whyformer.errors import InputError
+from whyformer.explainer import Explainer
+from whyformer.explanation import Explanation
+from whyformer.models.hugging_face import longest_text
+from whyformer.models.placed import OneText, RecordedText
+from whyformer.models.vocabulary import Vocabulary, load_tokenizer
+from whyformer.targets import class_index
+
+#: how people write a blank
+BLANK = "___"
+
+
+def load_blanks(folder: Path, name: str, explainer: Explainer) -> BlanksPipeline:
+    tokenizer = load_tokenizer(folder, name)
+    return BlanksPipeline(name, explainer, tokenizer, longest_text(explainer.model, tokenizer))
+
+
+class BlanksPipeline(OneText):
+    """A masked language model with its own tokenizer.
+
+    Reads a text with a blank, written as the tokenizer's mask, such as "[MASK]", or as "___".
+    ``target`` is a word of the vocabulary, by default the most probable; ``position`` says which of
+    several blanks is asked about.
+
+    Examples:
+        >>> why = whyformer.load("./my-bert")
+        >>> why("Anna lives in ___ .", target="paris").save("why.html")
+        PosixPath('why.html')
+    """
+
+    kind, takes = "blanks", "text"
+
+    def __init__(self, name: str, explainer: Explainer, tokenizer: Any, longest: int) -> None:
+        super().__init__(name, explainer, tokenizer, longest)
+        size = explainer.model.config.vocab_size
+        self.vocabulary = Vocabulary(tokenizer, size)
+        explainer.labels = self.vocabulary.names
+
+    def record(self, inputs: Any, *, progress: bool = False) -> RecordedBlanks:
+        text = self.one(inputs)
+        mask = self.tokenizer.mask_token
+        parts = text if isinstance(text, tuple) else (text,)
+        if not any(mask in part or BLANK in part for part in parts):
+            raise InputError(
+                f"the text has no blank; write {mask} or {BLANK} where a word is missing"
+            )
+        filled = tuple(part.replace(BLANK, mask) for part in parts)
+        read = self.read((filled[0], filled[1]) if len(filled) == 2 else filled[0])
+        return RecordedBlanks(self, *read)
+
+
+class RecordedBlanks(RecordedText):
+    """A text with blanks that a model has read."""
+
+    pipeline: BlanksPipeline
+
+    @property
+    def blanks(self) -> list[int]:
+        """The pieces that are blanks."""
+        ids = self._encoding.ids
+        return [i for i, token in enumerate(ids) if token == self.pipeline.tokenizer.mask_token_id]
+
+    def logits_at(self, position: int) -> Tensor:
+        return self.logits[:, self.blanks[position]]
+
+    def _explain(
+        self, target: Any, method: str, preset: str, *, position: int = 0, **options: Any
+    ) -> Explanation:
+        blanks = self.blanks
+        if not -len(blanks) <= position < len(blanks):
+            raise InputError(f"blank {position} of a text with {len(blanks)}; count from 0")
+        place = blanks[position]
+        several = isinstance(target, list)
+        chosen = [self._token(item, place) for item in (target[0] if several else [target])]
+        asked = [(place, index) for index in chosen]
+        found = self._recording.explain([asked] if several else asked[0], method, preset, **options)
+        return replace(found, logits=self.logits[:, place], position=None)
+
+    def _token(self, item: Any, place: int) -> int:
+        if item is None:
+            return int(self.logits[0, place].argmax())
+        if isinstance(item, str):
+            return self.pipeline.vocabulary.index(item)
+        return class_index(item, self.logits.shape[-1], None)
