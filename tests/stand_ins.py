@@ -68,6 +68,11 @@ def models(folder: Path) -> None:
     save_vit(folder / "my-vit", side=224, patch_size=16, **names)
     save_bert(folder / "my-bert", positions=512, **SENTIMENT)
     save_bert(folder / "my-encoder", kind="BertModel", positions=512)
+    tags: dict[str, Any] = {"id2label": {0: "O", 1: "B-PER", 2: "B-LOC"}, "label2id": {}}
+    save_bert(folder / "my-tagger", kind="BertForTokenClassification", **tags)
+    save_bert(folder / "my-reader", kind="BertForQuestionAnswering", num_labels=2)
+    save_bert(folder / "my-chooser", kind="BertForMultipleChoice")
+    save_bert(folder / "my-masked", kind="BertForMaskedLM")
 
 
 def hub(folder: Path) -> None:

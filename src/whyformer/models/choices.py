@@ -8,14 +8,10 @@ from typing import Any
 
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
-from whyformer.explanation import Explanation
 from whyformer.models.hugging_face import longest_text
-from whyformer.models.pipeline import Recorded
 from whyformer.models.placed import OneText
-from whyformer.models.texts import check_text
+from whyformer.models.texts import RecordedTexts, check_text
 from whyformer.models.vocabulary import load_tokenizer
-from whyformer.recording import Recording
-from whyformer.targets import Contrast, class_index
 from whyformer.words import Piece
 
 
@@ -38,7 +34,7 @@ class ChoicesPipeline(OneText):
 
     kind, takes = "choices", "text"
 
-    def record(self, inputs: Any, *, progress: bool = False) -> RecordedChoices:
+    def record(self, inputs: Any, *, progress: bool = False) -> RecordedTexts:
         if (
             not isinstance(inputs, tuple)
             or len(inputs) != 2
@@ -60,8 +56,8 @@ class ChoicesPipeline(OneText):
         batch = {key: value.unsqueeze(0) for key, value in encoding.items()}
         batch["special_tokens_mask"] = encoding["input_ids"].new_tensor([hidden])
         recording = self.explainer.record(batch)
-        recording.pieces = [one_text(pieces)]
-        return RecordedChoices(self, recording, choices)
+        recording.pieces, recording.labels = [one_text(pieces)], choices
+        return RecordedTexts(self, recording)
 
 
 def one_text(texts: list[list[Piece]]) -> list[Piece]:
@@ -77,26 +73,3 @@ def one_text(texts: list[list[Piece]]) -> list[Piece]:
             found.append(replace(piece, word=word, gap="\n\n" if starts else piece.gap))
         first += max(words, default=-1) + 1
     return found
-
-
-class RecordedChoices(Recorded):
-    """A text and its endings that a model has read."""
-
-    _recording: Recording
-
-    def __init__(self, pipeline: ChoicesPipeline, recording: Recording, choices: list[str]) -> None:
-        super().__init__(pipeline, recording.logits)
-        self._recording, self.choices = recording, choices
-
-    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
-        found = self._recording.explain(self._numbers(target), method, preset, **options)
-        return replace(found, labels=self.choices)
-
-    def _numbers(self, target: Any) -> Any:
-        if isinstance(target, list):
-            return [self._numbers(item) for item in target]
-        if isinstance(target, Contrast):
-            return Contrast(self._numbers(target.a), self._numbers(target.b))
-        if isinstance(target, str):
-            return class_index(target, len(self.choices), self.choices)
-        return target
