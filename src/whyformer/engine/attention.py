@@ -36,14 +36,18 @@ def scaled_dot_product(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
+    keep: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """``torch.nn.functional.scaled_dot_product_attention``: A V, and A where it is kept."""
+    """``torch.nn.functional.scaled_dot_product_attention``: A V, and A where it is kept.
+
+    ``keep``: the caller needs A, whether a method reads it or not.
+    """
     if scale is None:
         scale = query.shape[-1] ** -0.5
     groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
     depends = attn_mask is not None and rec.is_activation(attn_mask)
     if (
-        not rec.maps
+        not (rec.maps or keep)
         and not depends
         and dropout_p == 0
         and all(rec.is_activation(t) for t in (query, key, value))
@@ -247,7 +251,8 @@ def multi_head(
     with rec:
         mask = merged_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
     causal = is_causal and attn_mask is None
-    out, attention = scaled_dot_product(rec, q, k, v, mask, dropout_p if training else 0.0, causal)
+    dropped = dropout_p if training else 0.0
+    out, attention = scaled_dot_product(rec, q, k, v, mask, dropped, causal, keep=need_weights)
     with rec:
         out = out.permute(2, 0, 1, 3).reshape(length, batch, width)
         out = F.linear(out, out_proj_weight, out_proj_bias)
@@ -256,7 +261,8 @@ def multi_head(
         attention = None if attention is None else attention.squeeze(0)
     if not need_weights or attention is None:
         return out, None
-    return out, attention.mean(-3) if average_attn_weights else attention
+    with rec:
+        return out, attention.mean(-3) if average_attn_weights else attention
 
 
 def merged_mask(

@@ -34,9 +34,9 @@ class Autograd(Operation):
         else:
             self.outputs = self.graph()
             result = self.outputs[0] if self.single else self.outputs
-        if isinstance(result, Tensor):
-            return result.detach()
-        return tuple(t.detach() if isinstance(t, Tensor) else t for t in result)
+        if isinstance(result, tuple | list):
+            return tuple(t.detach() if isinstance(t, Tensor) else t for t in result)
+        return result.detach() if isinstance(result, Tensor) else result
 
     def graph(self) -> Sequence[Tensor]:
         """The outputs, connected with the operands."""
@@ -44,7 +44,7 @@ class Autograd(Operation):
             guard.get()
         with torch.enable_grad():
             result = self.call(*self.operands)
-        self.single = isinstance(result, Tensor)
+        self.single = not isinstance(result, tuple | list)
         return (result,) if self.single else tuple(result)
 
     @property

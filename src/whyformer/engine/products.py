@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.following import follow_einsum
+from whyformer.engine.graph import made_of_softmax
 from whyformer.engine.handled import handles
 from whyformer.engine.learned import Learned, Linear
 from whyformer.engine.matrices import Contraction, Product
@@ -62,8 +63,14 @@ def product(rec: Recorder, u: Tensor, v: Tensor) -> Tensor:
         out = rec.step(operation, u, weights.mT)
         rec.saw_attention(weights, operation, out, 1, lambda layer: layer.mT)
     else:
+        operation.changed = changed_side(u, v)
         out = rec.step(operation, u, v)
     return out
+
+
+def changed_side(u: Tensor, v: Tensor) -> int | None:
+    """Which of a product's sides is attention that was changed behind its softmax."""
+    return 0 if made_of_softmax(u) else 1 if made_of_softmax(v) else None
 
 
 @handles("__rmatmul__")
@@ -121,6 +128,7 @@ def contraction(rec: Recorder, equation: str, u: Tensor, v: Tensor) -> Tensor:
     subscripts = equation.replace(" ", "").partition("->")[0].split(",")
     side = 0 if rec.from_softmax(u) else 1 if rec.from_softmax(v) else None
     if side is None:
+        operation.changed = changed_side(u, v)
         out = rec.step(operation, u, v)
         follow_einsum(equation, (u, v), out)
         return out
