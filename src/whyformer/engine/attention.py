@@ -13,6 +13,7 @@ from whyformer.engine.local import Scale, Softmax
 from whyformer.engine.matrices import Product
 from whyformer.engine.mixing import MASKED
 from whyformer.engine.operations import Operation, Saved, Slots
+from whyformer.engine.products import by_sample
 from whyformer.engine.rules.balanced import ConstantAttention, Derivative
 from whyformer.engine.rules.mass import ByLayer
 from whyformer.errors import ModelError
@@ -83,17 +84,17 @@ def scaled_dot_product(
     if isinstance(made := origin(scores), Product) and not depends:
         shape = scores.shape
         again = lambda: made.output.view(shape)  # noqa: E731
-    weights: Tensor = rec.step(Softmax(normalise, -1, again), scores)
-    mixing = weights
+    weights, back = by_sample(rec, rec.step(Softmax(normalise, -1, again), scores))
+    mixing = back(weights)
     if dropout_p > 0:
-        mixing = rec.step(Scale("dropout", lambda a: F.dropout(a, dropout_p)), weights)
+        mixing = rec.step(Scale("dropout", lambda a: F.dropout(a, dropout_p)), mixing)
     if not rec.is_activation(value):
         with rec:
-            return mixing @ value, weights
+            return mixing @ value, back(weights)
     mix = Product()
     out = rec.step(mix, mixing, value)
-    rec.saw_attention(weights, mix, out, 0)
-    return out, weights
+    rec.saw_attention(weights, mix, out, 0, back)
+    return out, back(weights)
 
 
 def scores_of(rec: Recorder, query: Tensor, key: Tensor, scale: float) -> Tensor:

@@ -75,8 +75,10 @@ MOVING_NODES = frozenset(
     MaxPool2DWithIndices Narrow Permute Repeat Reshape ReshapeAlias Roll Rot90 Scatter
     Select Slice Sort Split SplitWithSizes Squeeze Stack T TakeAlongDim ToCopy Topk
     Transpose Tril Triu Unbind Unfold UnsafeSplit UnsafeView Unsqueeze View ViewAs Where
-    ConstantPadNd Copy Max Amax Add Sub Im2Col PixelShuffle PixelUnshuffle Detach
-    Maximum Minimum ReflectionPad2D ReplicationPad2D CopyBackwards
+    ConstantPadNd Copy Max Amax Min Amin Aminmax Add Sub Im2Col PixelShuffle PixelUnshuffle Detach
+    Maximum Minimum Fmax Fmin CopyBackwards BlockDiag IndexFill SliceScatter SelectScatter
+    DiagonalScatter ReflectionPad1D ReflectionPad2D ReflectionPad3D ReplicationPad1D
+    ReplicationPad2D ReplicationPad3D MaxPool3DWithIndices AdaptiveMaxPool2D AdaptiveMaxPool3D
     """.split()
 )
 

@@ -18,6 +18,7 @@ from whyformer.engine.calls import (
     note_meeting,
     plainly,
     refuse_checkpoint,
+    transformed,
 )
 from whyformer.engine.following import (
     follow,
@@ -82,7 +83,7 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         tensors = list(tensors_in((*args, *kwargs.values())))
-        if not tensors:
+        if not tensors or transformed():
             return func(*args, **kwargs)
         name, device = function_name(func), tensors[0].device.type
         if altered(device):
