@@ -96,6 +96,7 @@ class Recorder(TorchFunctionMode):
             return self.roots.constant(name, func, args, kwargs, tensors)
         if name in NUMBERS and tensors[0].is_floating_point():
             self.seen.cuts.append(f"{name} ({caller()})")
+            return func(tensors[0].detach())
         if name in INERT or (name in LIKE and not self.is_activation(tensors[0])):
             return func(*args, **kwargs)
         return self.dispatch(name, func, args, kwargs)
