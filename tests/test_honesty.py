@@ -199,7 +199,8 @@ def test_ordinary_spellings() -> None:
             return self.head(torch.nn.functional.gelu(input=x).mean(axis=1))
 
     recording = whyformer.Explainer(Spelled().eval()).record(torch.randn(2, 5, 8))
-    assert recording.explain(1).notes == ()
+    assert recording.explain(1, "gradient_x_input").notes == ()
+    assert recording.explain(1, "lrp").notes == ()
     assert recording.rows(1).allclose(torch.full((2, 5), 0.2))
 
 

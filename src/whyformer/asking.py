@@ -78,10 +78,11 @@ def why_not_finite(part: Tensor, method: Method, question: Question) -> str:
     asked = f"{method.name} with preset {preset.name!r}"
     if not method.built_in or preset not in BUILT_IN:
         return f"{asked} gave NaN or infinity in {dtype}; its map is not shown"
-    advice = "run the model in float64"
-    if preset is not BUILT_IN[0]:
-        advice = f"use the {BUILT_IN[0].name!r} preset, or {advice}"
-    return f"{asked} overflowed in {dtype}: its map would hold NaN or infinity; {advice}"
+    advice = [f"use the {BUILT_IN[0].name!r} preset"] if preset is not BUILT_IN[0] else []
+    advice += ["run the model in float64"] if dtype != "float64" else []
+    advice = advice or ["use another method"]
+    said = f"{asked} overflowed in {dtype}: its map would hold NaN or infinity"
+    return f"{said}; {', or '.join(advice)}"
 
 
 def place_of(method: Method) -> str:

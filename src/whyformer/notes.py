@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 from torch import nn
 
 from whyformer.engine import Trace
 from whyformer.engine.leaks import mixing_branches
 from whyformer.methods import Method
+from whyformer.methods.answer import Answer
 
 
 def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
@@ -20,7 +24,7 @@ def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
         f"{name} is not visible to the recorder: its gradient carried the relevance"
         for name in trace.foreign
     ]
-    if method.maps:
+    if method.by_maps:
         notes += [
             f"a softmax of shape {shape} was not recognised as attention: its block is missing"
             for shape in trace.unrecognised
@@ -35,3 +39,15 @@ def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
     if model.training:
         notes.append("the model is in training mode: dropout may change the map")
     return notes
+
+
+def blank_maps(answers: Sequence[Answer], method: Method) -> list[str]:
+    """That a sample's map is zero, for one of the targets at least."""
+    blank = torch.stack([~a.relevance.flatten(1).any(1) for a in answers]).any(0)
+    if not bool(blank.any()):
+        return []
+    whose = "" if bool(blank.all()) else f" for {int(blank.sum())} of {len(blank)} samples"
+    said = f"the map is zero{whose}: by {method.name} no token speaks for the target"
+    if method.facts is not None and method.facts.signed:
+        return [f"{said}, or against it"]
+    return [f"{said}; a signed method, such as fullgrad, tells what speaks against it"]

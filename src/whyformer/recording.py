@@ -22,7 +22,7 @@ from whyformer.layout import find_sites
 from whyformer.memory import BoundedMemory, graph_bytes
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
 from whyformer.methods.question import Answer, Changed, Memory, Question
-from whyformer.notes import notes_of
+from whyformer.notes import blank_maps, notes_of
 from whyformer.pooling import named_rows
 from whyformer.sites import Site
 from whyformer.targets import ResolvedTarget, Resolver, Target
@@ -107,11 +107,7 @@ class Recording:
             questions.append(question)
         notes = notes_of(self.trace, self._explainer.model, chosen)
         notes += unknown_note(self.pieces or [])
-        if any(not bool(a.relevance.any()) for a in answers):
-            notes.append(
-                f"the map is zero: by {chosen.name} no token speaks for the target; a signed "
-                "method, such as fullgrad, tells what speaks against it"
-            )
+        notes += blank_maps(answers, chosen)
         parts = [
             Part(
                 site.tokens,

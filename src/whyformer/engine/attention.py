@@ -13,6 +13,7 @@ from whyformer.engine.local import Scale, Softmax
 from whyformer.engine.matrices import Product
 from whyformer.engine.mixing import MASKED
 from whyformer.engine.operations import Operation, Saved, Slots
+from whyformer.engine.products import by_sample
 from whyformer.engine.rules.balanced import ConstantAttention, Derivative
 from whyformer.engine.rules.mass import ByLayer
 from whyformer.errors import ModelError
@@ -36,14 +37,18 @@ def scaled_dot_product(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
+    keep: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """``torch.nn.functional.scaled_dot_product_attention``: A V, and A where it is kept."""
+    """``torch.nn.functional.scaled_dot_product_attention``: A V, and A where it is kept.
+
+    ``keep``: the caller needs A, whether a method reads it or not.
+    """
     if scale is None:
         scale = query.shape[-1] ** -0.5
     groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
     depends = attn_mask is not None and rec.is_activation(attn_mask)
     if (
-        not rec.maps
+        not (rec.maps or keep)
         and not depends
         and dropout_p == 0
         and all(rec.is_activation(t) for t in (query, key, value))
@@ -79,17 +84,17 @@ def scaled_dot_product(
     if isinstance(made := origin(scores), Product) and not depends:
         shape = scores.shape
         again = lambda: made.output.view(shape)  # noqa: E731
-    weights: Tensor = rec.step(Softmax(normalise, -1, again), scores)
-    mixing = weights
+    weights, back = by_sample(rec, rec.step(Softmax(normalise, -1, again), scores))
+    mixing = back(weights)
     if dropout_p > 0:
-        mixing = rec.step(Scale("dropout", lambda a: F.dropout(a, dropout_p)), weights)
+        mixing = rec.step(Scale("dropout", lambda a: F.dropout(a, dropout_p)), mixing)
     if not rec.is_activation(value):
         with rec:
-            return mixing @ value, weights
+            return mixing @ value, back(weights)
     mix = Product()
     out = rec.step(mix, mixing, value)
-    rec.saw_attention(weights, mix, out, 0)
-    return out, weights
+    rec.saw_attention(weights, mix, out, 0, back)
+    return out, back(weights)
 
 
 def scores_of(rec: Recorder, query: Tensor, key: Tensor, scale: float) -> Tensor:
@@ -247,7 +252,8 @@ def multi_head(
     with rec:
         mask = merged_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
     causal = is_causal and attn_mask is None
-    out, attention = scaled_dot_product(rec, q, k, v, mask, dropout_p if training else 0.0, causal)
+    dropped = dropout_p if training else 0.0
+    out, attention = scaled_dot_product(rec, q, k, v, mask, dropped, causal, keep=need_weights)
     with rec:
         out = out.permute(2, 0, 1, 3).reshape(length, batch, width)
         out = F.linear(out, out_proj_weight, out_proj_bias)
@@ -256,7 +262,8 @@ def multi_head(
         attention = None if attention is None else attention.squeeze(0)
     if not need_weights or attention is None:
         return out, None
-    return out, attention.mean(-3) if average_attn_weights else attention
+    with rec:
+        return out, attention.mean(-3) if average_attn_weights else attention
 
 
 def merged_mask(

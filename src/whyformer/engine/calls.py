@@ -58,6 +58,11 @@ def refuse_checkpoint() -> None:
         )
 
 
+def transformed() -> bool:
+    """Whether a call stands inside torch.vmap or another transform, which autograd follows."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def altered(device: str) -> bool:
     """Whether the model has set autocast, or a checkpoint the hooks of saved tensors."""
     return torch.is_autocast_enabled(device) or bool(_hooks is not None and _hooks(False))

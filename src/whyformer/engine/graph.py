@@ -19,6 +19,8 @@ from whyformer.engine.operations import Operation
 LONGEST_SPELLING = 40
 #: autograd's nodes that choose one value of many: a softmax that is kept small subtracts it
 EXTREMES = ("Max", "Amax")
+#: kinds of operations that leave attention what it is
+CHANGES = frozenset("learned sum scale reduction normalisation activation".split())
 #: the mark of a node that made both of two values
 BOTH = 3
 
@@ -147,6 +149,28 @@ def compare(u: Tensor, v: Tensor) -> tuple[Side, Side]:
         for parent in parents(node):
             reach(parent, mark)
     return sides
+
+
+# -- attention that is changed before it weighs values
+
+
+def made_of_softmax(tensor: Tensor) -> bool:
+    """Whether a value was made of softmaxes alone: mixed over heads, subtracted, divided."""
+    pending, visited, found = [tensor.grad_fn], set(), False
+    while pending:
+        node = pending.pop()
+        if node in visited:
+            continue
+        visited.add(node)
+        operation, above = operation_of(node), parents(node)
+        if operation is not None and operation.name in ("softmax", "log_softmax"):
+            found = True
+            continue
+        changes = operation is not None and operation.kind in CHANGES
+        if len(visited) > LONGEST_SPELLING or not above or not (changes or moves(node)):
+            return False
+        pending.extend(above)
+    return found
 
 
 # -- norms and activations that are spelled out

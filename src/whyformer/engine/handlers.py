@@ -35,7 +35,8 @@ def pointwise(rec: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
     target: Any = args[0] if args else None
     if inplace and target._is_view() and not hasattr(target.grad_fn, "operation"):
         args = (follow(target, target.clone()), *args[1:])
-    result = rec.local(Pointwise, name, func, args, kwargs)
+    varies = sum(isinstance(value, Tensor) for value in (*args, *kwargs.values())) > 1
+    result = rec.local(Pointwise, name, func, args, kwargs, varies=varies)
     return assign(rec, target, result) if inplace else result
 
 

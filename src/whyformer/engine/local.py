@@ -34,9 +34,9 @@ class Autograd(Operation):
         else:
             self.outputs = self.graph()
             result = self.outputs[0] if self.single else self.outputs
-        if isinstance(result, Tensor):
-            return result.detach()
-        return tuple(t.detach() if isinstance(t, Tensor) else t for t in result)
+        if isinstance(result, tuple | list):
+            return tuple(t.detach() if isinstance(t, Tensor) else t for t in result)
+        return result.detach() if isinstance(result, Tensor) else result
 
     def graph(self) -> Sequence[Tensor]:
         """The outputs, connected with the operands."""
@@ -44,7 +44,7 @@ class Autograd(Operation):
             guard.get()
         with torch.enable_grad():
             result = self.call(*self.operands)
-        self.single = isinstance(result, Tensor)
+        self.single = not isinstance(result, tuple | list)
         return (result,) if self.single else tuple(result)
 
     @property
@@ -188,17 +188,25 @@ class ByStatistic(Autograd):
 
 
 class Pointwise(Autograd):
-    """An activation function of one value, element by element."""
+    """An activation function, element by element; ``varies``: with parameters for each."""
 
     kind = "activation"
+
+    def __init__(self, name: str, call: Callable[..., Any], varies: bool = False) -> None:
+        super().__init__(name, call)
+        self.varies = varies
+
+    def at_zero(self) -> Tensor:
+        """f(0), of one element where it is the same for all."""
+        return self.call(self.x * 0 if self.varies else self.x.new_zeros(1)).detach()
 
     def constant_gate(self, slot: Tensor) -> Slots:
         """slot * (f(x) - f(0)) / x; where x is small, the slope half way to zero."""
         x, y = self.x, self.y
-        start = self.call(x.new_zeros(1)).flatten()[0] if y.shape == x.shape else None
-        if start is None or not bool(start.isfinite()):
+        start = self.at_zero() if y.shape == x.shape else None
+        if start is None or not bool(start.isfinite().all()):
             return self.gradient(slot)
-        bound = 0.0 if bool(start == 0) else 1e-4 if x.dtype is torch.float64 else 1e-2
+        bound = 0.0 if not bool(start.any()) else 1e-4 if x.dtype is torch.float64 else 1e-2
         small = x.abs() <= bound
         gate = (y - start) / x
         if bool(small.any()):
@@ -209,8 +217,7 @@ class Pointwise(Autograd):
         return (slot * gate,)
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
-        start = self.call(self.x.new_zeros(1))
-        return [] if slots[0] is None else [slots[0] * start.detach()]
+        return [] if slots[0] is None else [slots[0] * self.at_zero()]
 
 
 class SelfGate(Autograd):
@@ -266,9 +273,8 @@ class Reduction(Autograd):
         super().__init__(name, call)
         self.axes = axes
         self.keepdim = keepdim
-        self.samples = (
-            Samples(None, samples.ids, samples.batch) if samples.axis in axes else samples
-        )
+        whole = Samples(None, samples.ids, samples.batch)
+        self.samples = whole if samples.axis in axes else samples
 
     @property
     def samples_of_output(self) -> Samples:

@@ -26,6 +26,8 @@ class Product(Binary):
         self._kept = kept
         #: which operand holds attention weights
         self.weights: int | None = None
+        #: which operand was made of attention weights, and is none itself
+        self.changed: int | None = None
 
     @property
     def attends(self) -> bool:  # type: ignore[override]

@@ -33,9 +33,13 @@ INERT = frozenset(
     any all nonzero element_size get_device is_sparse is_quantized is_meta is_nested is_mps
     is_xpu names _version register_hook has_names is_inference is_pinned __hash__
     is_same_size equal allclose broadcast_shapes retain_grad _is_view storage
-    untyped_storage __bool__ finfo result_type can_cast item __contains__
+    untyped_storage __bool__ finfo result_type can_cast item __contains__ tolist __float__ __int__
+    __index__ _nested_tensor_from_mask_left_aligned
     """.split()
 )
+
+#: of those, what makes a Python number of a value: autograd does not see where it goes
+NUMBERS = frozenset("item tolist __float__ __int__ __index__".split())
 
 #: activation functions: one value in, the same shape out, element by element
 POINTWISE = frozenset(
@@ -71,8 +75,10 @@ MOVING_NODES = frozenset(
     MaxPool2DWithIndices Narrow Permute Repeat Reshape ReshapeAlias Roll Rot90 Scatter
     Select Slice Sort Split SplitWithSizes Squeeze Stack T TakeAlongDim ToCopy Topk
     Transpose Tril Triu Unbind Unfold UnsafeSplit UnsafeView Unsqueeze View ViewAs Where
-    ConstantPadNd Copy Max Amax Add Sub Im2Col PixelShuffle PixelUnshuffle Detach
-    Maximum Minimum ReflectionPad2D ReplicationPad2D CopyBackwards
+    ConstantPadNd Copy Max Amax Min Amin Aminmax Add Sub Im2Col PixelShuffle PixelUnshuffle Detach
+    Maximum Minimum Fmax Fmin CopyBackwards BlockDiag IndexFill SliceScatter SelectScatter
+    DiagonalScatter ReflectionPad1D ReflectionPad2D ReflectionPad3D ReplicationPad1D
+    ReplicationPad2D ReplicationPad3D MaxPool3DWithIndices AdaptiveMaxPool2D AdaptiveMaxPool3D
     """.split()
 )
 

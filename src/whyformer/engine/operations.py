@@ -107,6 +107,8 @@ class Operation:
     transparent = False
     #: whether values of several tokens are weighed by attention
     attends = False
+    #: which operand of a product was made of attention weights, and is none itself
+    changed: int | None = None
     #: a learned map on the image itself
     reads_pixels = False
     #: whether values of several samples meet

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from whyformer.engine.following import follow_einsum
+from whyformer.engine.following import carried, follow_einsum
+from whyformer.engine.graph import made_of_softmax
 from whyformer.engine.handled import handles
 from whyformer.engine.learned import Learned, Linear
 from whyformer.engine.matrices import Contraction, Product
@@ -54,16 +58,44 @@ def product(rec: Recorder, u: Tensor, v: Tensor) -> Tensor:
     """u @ v of two activations; where one of them is a softmax's result, it is attention."""
     operation = Product()
     if rec.from_softmax(u):
-        weights = u
-        out = rec.step(operation, u, v)
-        rec.saw_attention(weights, operation, out, 0)
+        weights, back = by_sample(rec, u)
+        out = rec.step(operation, back(weights), v)
+        rec.saw_attention(weights, operation, out, 0, back)
     elif rec.from_softmax(v):
-        weights = v.mT
-        out = rec.step(operation, u, weights.mT)
-        rec.saw_attention(weights, operation, out, 1, lambda layer: layer.mT)
+        with rec:
+            turned = v.mT
+        weights, back = by_sample(rec, turned)
+        out = rec.step(operation, u, back(weights).mT)
+        rec.saw_attention(weights, operation, out, 1, lambda layer: back(layer).mT)
     else:
+        operation.changed = changed_side(u, v)
         out = rec.step(operation, u, v)
     return out
+
+
+def by_sample(rec: Recorder, weights: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Attention weights with the samples outermost, and the way back to the model's own layout."""
+    samples = carried(weights)
+    axis = None if samples is None else samples.axis
+    if samples is None or axis is None or axis >= weights.ndim - 2:
+        return weights, lambda layer: layer
+    order = samples.ids.argsort(stable=True)
+    if axis == 0 and bool((order == torch.arange(len(order))).all()):
+        return weights, lambda layer: layer
+    order = order.to(weights.device)
+    inverse = order.argsort()
+
+    def back(layer: Tensor) -> Tensor:
+        with rec if rec.is_activation(layer) else nullcontext():
+            return layer.index_select(0, inverse).movedim(0, axis)
+
+    with rec:
+        return weights.movedim(axis, 0).index_select(0, order), back
+
+
+def changed_side(u: Tensor, v: Tensor) -> int | None:
+    """Which of a product's sides is attention that was changed behind its softmax."""
+    return 0 if made_of_softmax(u) else 1 if made_of_softmax(v) else None
 
 
 @handles("__rmatmul__")
@@ -121,17 +153,21 @@ def contraction(rec: Recorder, equation: str, u: Tensor, v: Tensor) -> Tensor:
     subscripts = equation.replace(" ", "").partition("->")[0].split(",")
     side = 0 if rec.from_softmax(u) else 1 if rec.from_softmax(v) else None
     if side is None:
+        operation.changed = changed_side(u, v)
         out = rec.step(operation, u, v)
         follow_einsum(equation, (u, v), out)
         return out
     operands = [u, v]
     order = query_and_key(operands[side], *(subscripts if side == 0 else reversed(subscripts)))
     back = [order.index(i) for i in range(len(order))]
-    weights = operands[side].permute(order)
-    operands[side] = weights.permute(back)
+    with rec:
+        ordered = operands[side].permute(order)
+    weights, home = by_sample(rec, ordered)
+    native = lambda layer: home(layer).permute(back)  # noqa: E731
+    operands[side] = native(weights)
     out = rec.step(operation, *operands)
     follow_einsum(equation, (u, v), out)
-    rec.saw_attention(weights, operation, out, side, lambda layer: layer.permute(back))
+    rec.saw_attention(weights, operation, out, side, native)
     return out
 
 
@@ -145,6 +181,16 @@ def query_and_key(weights: Tensor, own: str, others: str) -> list[int]:
     sizes = [i for i in keys if weights.shape[i] == weights.shape[query]]
     key = sizes[-1] if sizes else keys[-1]
     return [i for i in range(weights.ndim) if i not in (query, key)] + [query, key]
+
+
+@handles("cosine_similarity")
+def cosine_similarity(
+    rec: Recorder, func: Any, x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
+) -> Any:
+    """A product of two values of length one, which the generic rule would give nothing."""
+    with rec:
+        one, other = (F.normalize(x, dim=dim, eps=eps) for x in (x1, x2))
+        return (one * other).sum(dim)
 
 
 @handles("_grouped_mm", "grouped_mm")

@@ -18,6 +18,7 @@ from whyformer.engine.calls import (
     note_meeting,
     plainly,
     refuse_checkpoint,
+    transformed,
 )
 from whyformer.engine.following import (
     follow,
@@ -40,6 +41,7 @@ from whyformer.engine.names import (
     INERT,
     LIKE,
     MOVES,
+    NUMBERS,
     RANDOM,
     STATISTICS,
 )
@@ -81,7 +83,7 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         tensors = list(tensors_in((*args, *kwargs.values())))
-        if not tensors:
+        if not tensors or transformed():
             return func(*args, **kwargs)
         name, device = function_name(func), tensors[0].device.type
         if altered(device):
@@ -92,7 +94,10 @@ class Recorder(TorchFunctionMode):
     def _call(self, name: str, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         if not any(self.is_activation(t) for t in tensors):
             return self.roots.constant(name, func, args, kwargs, tensors)
-        if name in INERT or (name in LIKE and not self.is_activation(args[0])):
+        if name in NUMBERS and tensors[0].is_floating_point():
+            self.seen.cuts.append(f"{name} ({caller()})")
+            return func(tensors[0].detach())
+        if name in INERT or (name in LIKE and not self.is_activation(tensors[0])):
             return func(*args, **kwargs)
         return self.dispatch(name, func, args, kwargs)
 
@@ -136,8 +141,8 @@ class Recorder(TorchFunctionMode):
             self.seen.softmaxes.append((operation, tuple(result.shape)))
         if isinstance(operation, Normalisation) and self.maps:
             self.seen.made.append(Made(operation, result))
-        for out in (result,) if isinstance(result, Tensor) else result:
-            if isinstance(out, Tensor) and out.is_floating_point():
+        for out in tensors_in((result,)):
+            if out.is_floating_point():
                 follow_operands(operands, out)
         note_meeting(operation, operands)
         return result

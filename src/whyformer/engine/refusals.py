@@ -44,8 +44,8 @@ def refuse_non_finite(model: nn.Module, answer: Tensor) -> None:
             raise ModelError(f"the model's weight {name!r} holds NaN or infinity")
     if bool(answer.isnan().any()) or not bool(answer.isfinite().any()):
         raise ModelError(
-            "the model's logits hold NaN or infinity although its weights and inputs do not; "
-            "try it in float32"
+            "the model's logits hold NaN or infinity although its weights and inputs do not"
+            + ("" if answer.dtype is torch.float64 else "; try it in float64")
         )
 
 
@@ -90,7 +90,7 @@ def why_no_attention(seen: ForwardRecord) -> str:
     if seen.softmaxes:
         shape = seen.softmaxes[0][1]
         return f"a softmax of shape {shape} was seen, but its result is changed before the product"
-    return "whyformer explains Transformers"
+    return "whyformer explains Transformers, and finds attention by its call of softmax"
 
 
 def innermost(error: BaseException) -> str:

@@ -169,7 +169,8 @@ class MapReading:
         if not self.one_sequence:
             raise ModelError(
                 f"{method} needs attention between the tokens of one sequence; this model has "
-                "windows, several sequences or merged tokens: use rollout or generic_attention"
+                "windows, several sequences, merged tokens, heads in groups or keys beside the "
+                "tokens: use rollout or generic_attention"
             )
 
     # -- inside

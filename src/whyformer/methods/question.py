@@ -59,11 +59,19 @@ class Question(Reading):
                 f"pool was given shape {tuple(matrix.shape)}; expected (batch, tokens, tokens): "
                 "average over the heads first"
             )
-        last = self._last
-        layers = [None] * last + [self._native(matrix, last)]
-        layers += [None] * (len(self.attention) - len(layers))
-        answer = self._answer(self.rolling.mixed(layers))
+        answer = self._pooled_by(matrix)
+        if not reaches_all(answer) and not reaches_all(self._pooled_by(matrix * 0 + 1)):
+            raise ModelError(
+                "the last attention map does not lead to the input's tokens for every sample: the "
+                "model attends sample by sample, in chunks of queries or without skip connections; "
+                "use a method that reads all maps, such as generic_attention"
+            )
         return self._with_matrix(answer, self._ordered(matrix) if self._full else None)
+
+    def _pooled_by(self, matrix: Tensor) -> Answer:
+        layers: list[Tensor | None] = [None] * len(self.attention)
+        layers[self._last] = self._native(matrix, self._last)
+        return self._answer(self.rolling.mixed(layers))
 
     def roll_out(self, layers: Sequence[Tensor | None], normalise_rows: bool = False) -> Answer:
         """The asked row of prod_b (I + layer_b), output side on the left.
@@ -244,6 +252,12 @@ class Question(Reading):
             return None
         given = [layer for layer in layers if layer is not None]
         return self._ordered(self.product(given, normalise_rows))
+
+
+def reaches_all(answer: Answer) -> bool:
+    """Whether every sample has some relevance."""
+    parts = [part.flatten(1).any(1) for part in (answer.relevance, *answer.others)]
+    return bool(sum(parts[1:], parts[0]).all())
 
 
 def mean_over_queries(attention: Tensor) -> Tensor:

@@ -64,6 +64,11 @@ class Method:
         return list(inspect.signature(self.function).parameters)[1:]
 
     @property
+    def by_maps(self) -> bool:
+        """Whether tokens are followed by attention maps alone, as far as is known."""
+        return self.maps and (self.facts is None or self.facts.works != "any model")
+
+    @property
     def built_in(self) -> bool:
         return home_of(self.function).startswith(BUILT_IN)
 

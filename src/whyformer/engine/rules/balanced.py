@@ -15,6 +15,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from whyformer.engine.local import Gate, Pointwise, Softmax
+    from whyformer.engine.matrices import Product
     from whyformer.engine.operations import Operation
 
 Slots = tuple[Tensor | None, ...]
@@ -45,6 +46,15 @@ class ConstantAttention:
 
 
 @dataclass(frozen=True)
+class ConstantWeights:
+    """A V where A was changed behind its softmax, as by talking heads: A as a whole is constant."""
+
+    def __call__(self, op: Product, slot: Tensor) -> Slots:
+        u, v = op.gradient(slot)
+        return (None, v) if op.changed == 0 else (u, None)
+
+
+@dataclass(frozen=True)
 class ConstantDeviation:
     """(x - mean) / d with d constant: LayerNorm, RMSNorm and their kin, spelled out or not."""
 
@@ -61,11 +71,22 @@ class ConstantGate:
 
 
 @dataclass(frozen=True)
-class OneConstant:
-    """u * v with the side that an activation function made held constant; else half each."""
+class HalfEach:
+    """u * v: half of the derivative for each. u / v: v is held constant, as a deviation is."""
 
     def __call__(self, op: Gate, slot: Tensor) -> Slots:
         u, v = op.gradient(slot)
-        if op.gate is None:
-            return tuple(None if g is None else g / 2 for g in (u, v))
+        if op.quotient:
+            return u, None
+        return tuple(None if g is None else g / 2 for g in (u, v))
+
+
+@dataclass(frozen=True)
+class OneConstant:
+    """u * v with the side that an activation function made held constant; else ``HalfEach``."""
+
+    def __call__(self, op: Gate, slot: Tensor) -> Slots:
+        if op.gate is None or op.quotient:
+            return HalfEach()(op, slot)
+        u, v = op.gradient(slot)
         return (None, v) if op.gate == 0 else (u, None)

@@ -127,13 +127,21 @@ class OverTerms:
 
 @dataclass(frozen=True)
 class Alike:
-    """What has no kind: to operands of the output's shape as it is; else as its gradient says."""
+    """What has no kind: to operands of the output's shape as it is; else by the gradient's size."""
 
     def __call__(self, op: Autograd, *masses: Tensor | None) -> Slots:
         (first, *rest) = masses
         alike = [first is not None and x.shape == first.shape for x in op.operands]
         if rest or not any(alike):
-            return op.gradient(*masses)
+            signs = ({"min": 0}, {"max": 0})
+            above, below = (
+                op.gradient(*(None if m is None else m.clamp(**sign) for m in masses))
+                for sign in signs
+            )
+            return tuple(
+                None if a is None or b is None else a.abs() - b.abs()
+                for a, b in zip(above, below, strict=True)
+            )
         assert first is not None
         return tuple(first / sum(alike) if same else None for same in alike)
 

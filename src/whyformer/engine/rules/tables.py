@@ -10,7 +10,9 @@ from whyformer.engine.rules.balanced import (
     ConstantAttention,
     ConstantDeviation,
     ConstantGate,
+    ConstantWeights,
     Derivative,
+    HalfEach,
     OneConstant,
 )
 from whyformer.engine.rules.division import GUARDED, Offset, Signed, Stabilised
@@ -50,6 +52,16 @@ def reads_pixels(op: Operation) -> bool:
     return op.reads_pixels
 
 
+def weighs_values(op: Operation) -> bool:
+    """The place of A V; every other product has two sides that are alike."""
+    return op.attends and op.kind == "product"
+
+
+def weighs_by_changed(op: Operation) -> bool:
+    """The place of A V where A was changed behind its softmax."""
+    return op.changed is not None
+
+
 @dataclass(frozen=True)
 class Table:
     """A rule for each kind of operation; ``places`` come first: (does it apply here, rule)."""
@@ -74,26 +86,35 @@ class Table:
         return found
 
 
-def gradients(**other: Rule) -> Table:
-    """The table of derivatives, with other rules for some kinds."""
+def gradients(**other: Any) -> Table:
+    """The table of derivatives, with other rules for some kinds or places."""
     kinds = [name for name in Table.__dataclass_fields__ if name != "places"]
     rules: dict[str, Any] = dict.fromkeys(kinds, Derivative())
     return Table(**{**rules, **other})
 
 
+ATTENTION_CONSTANT = ((weighs_values, Derivative()), (weighs_by_changed, ConstantWeights()))
 GRADIENT = gradients()
-CP = gradients(softmax=ConstantAttention(), normalisation=ConstantDeviation(), gate=OneConstant())
+CP = gradients(
+    product=Derivative(0.5),
+    softmax=ConstantAttention(),
+    normalisation=ConstantDeviation(),
+    gate=OneConstant(),
+    places=ATTENTION_CONSTANT,
+)
 LIBRA = gradients(
+    product=Derivative(0.5),
     softmax=ConstantAttention(),
     normalisation=ConstantDeviation(),
     activation=ConstantGate(),
-    gate=Derivative(0.5),
+    gate=HalfEach(),
+    places=ATTENTION_CONSTANT,
 )
 ATTNLRP = gradients(
     product=Derivative(0.5),
     normalisation=ConstantDeviation(),
     activation=ConstantGate(),
-    gate=Derivative(0.5),
+    gate=HalfEach(),
 )
 
 #: the tables of gradients by name
