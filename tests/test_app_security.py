@@ -10,6 +10,7 @@ import struct
 import zlib
 from typing import Any
 
+import httpx2
 import pytest
 from PIL import Image
 
@@ -54,12 +55,12 @@ def test_uploads_have_a_limit(client: Any) -> None:
 def test_decompression_bombs(client: Any) -> None:
     for width, height in ((60_000, 60_000), (11_000, 10_000)):
         answer = upload(client, png_of(width, height))
-        assert answer.status_code in (413, 422)
+        assert answer.status_code == 413
         assert "pixels" in answer.json()["error"]
     stream = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(stream, "PNG")
     assert len(stream.getvalue()) < 100_000
-    assert upload(client, stream.getvalue()).status_code in (413, 422)
+    assert upload(client, stream.getvalue()).status_code == 413
 
 
 def test_what_is_no_picture(client: Any) -> None:

@@ -20,6 +20,78 @@ from whyformer.cli import main
 from whyformer.models.catalogue import EMBEDDED
 
 
+class TestSmallMends:
+    """What people stumbled over."""
+
+    def test_a_class_twice_is_one_class(self, run: Run, scene: Path) -> None:
+        code, output, errors = run("explain", scene, "-t", "3", "-t", "3", "--json")
+        assert (code, errors) == (0, "")
+        assert [view["target"] for view in json.loads(output)["views"]] == [3]
+        code, output, _ = run("explain", "a film", "-t", "positive", "-t", "1", "--json")
+        assert [view["label"] for view in json.loads(output)["views"]] == ["positive"]
+
+    def test_quiet_says_nothing_of_the_model(self, run: Run, scene: Path) -> None:
+        assert "no --model was given" in run("explain", scene)[1]
+        assert "note:" not in run("explain", scene, "-q")[1]
+
+    def test_an_address_is_no_file(self, run: Run) -> None:
+        for given in ("https://example.com/cat.jpg", "https://example.com/"):
+            code, _, errors = run("explain", given)
+            assert code == 2
+            assert f"{given} is an address on the internet" in errors
+        assert run("explain", "see https://example.com for a warm film")[0] == 0
+
+    def test_pages_do_not_tell_folders(self, run: Run, scene: Path, tmp_path: Path) -> None:
+        for out in ("why.html", "why.json"):
+            assert run("explain", scene, "-o", tmp_path / out)[0] == 0
+            assert str(tmp_path) not in (tmp_path / out).read_text()
+
+    def test_a_small_probability_keeps_a_digit(self) -> None:
+        from whyformer.render.sheet import ClassScore
+
+        shares = [0.984, 0.051, 0.005, 0.00449, 0.001, 3.2e-7, 0.0]
+        shown = [ClassScore(0, "a", 1.0, share).number for share in shares]
+        assert shown == ["0.98", "0.05", "0.01", "0.004", "0.001", "3e-07", "0"]
+
+    def test_options_that_would_be_ignored(self, run: Run) -> None:
+        for option in (["--contour", "0.5"], ["--patches"]):
+            code, _, errors = run("compare", "a film", *option)
+            assert code == 2
+            assert f"{option[0]} goes with images, and the input is a text" in errors
+
+    def test_a_full_disk(self, scene: Path) -> None:
+        if not os.path.exists("/dev/full"):
+            pytest.skip("no /dev/full here")
+        with open("/dev/full", "wb") as full:
+            process = subprocess.run(
+                [sys.executable, "-m", "whyformer", "methods"],
+                env={**os.environ, "PYTHONPATH": str(SOURCE)},
+                stdout=full, stderr=subprocess.PIPE, check=False,
+            )  # fmt: skip
+        assert process.returncode == 2
+        said = b"whyformer: cannot write the output: No space left on device\n"
+        assert process.stderr == said
+
+    def test_threads(self, run: Run, scene: Path) -> None:
+        import torch
+
+        before = torch.get_num_threads()
+        try:
+            assert run("explain", scene, "--threads", "1", "-q")[0] == 0
+            assert torch.get_num_threads() == 1
+        finally:
+            torch.set_num_threads(before)
+
+    def test_classes_are_read_without_the_weights(self, run: Run, tmp_path: Path) -> None:
+        from small_images import save_vit
+
+        model = save_vit(tmp_path / "my-vit")
+        listed = run("classes", model)[1]
+        (model / "model.safetensors").unlink()
+        assert run("classes", model) == (0, listed, "")
+        assert listed.splitlines()[0].split()[0] == "0"
+
+
 class TestOneInput:
     """``explain`` with an image, a text, a text file and standard input."""
 
@@ -47,7 +119,7 @@ class TestOneInput:
         path.write_bytes(b"\xef\xbb\xbf" + REVIEW.encode())
         _, output, _ = run("explain", path, "--json")
         data = json.loads(output)
-        assert data["title"] == str(path)
+        assert data["title"] == "review"
         assert data["pieces"][1]["text"] == "A"
 
     def test_standard_input(self, run: Run, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,3 +109,28 @@ def test_the_pets_command_as_it_is_documented(run: Run, tmp_path: Path) -> None:
     )  # fmt: skip
     assert code == 0
     assert "imagenet_samples, 2 of 500" in output
+
+
+def test_samples_that_fail_are_an_exit_code(run: Run, tmp_path: Path) -> None:
+    """As ``explain`` of a folder: a part is there, and the caller is told that it is a part."""
+    data = tmp_path / "reviews.tsv"
+    data.write_text("a warm film\tpositive\na joyless film\tnegative\nso so\tneither\n")
+    arguments = ["erasure", "--data", data, "--methods", "rollout", "-q", "--out", tmp_path / "run"]
+    code, output, _ = run("evaluate", *arguments)
+    assert code == 2
+    assert "1 could not be measured (the first, line-00003: the data's class 'neither'" in output
+    data.write_text("sentence\tlabel\na warm film\tpositive\n\na joyless film\t0\n")
+    code, output, _ = run("evaluate", *arguments[:-1], tmp_path / "other")
+    assert code == 0
+    assert "reviews.tsv" in output
+
+
+def test_a_folder_of_tsvs_by_its_split(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "dev.tsv").write_text("a warm film\tpositive\na joyless film\tnegative\n")
+    arguments = ["--data", tmp_path, "--split", "dev", "--methods", "rollout", "-q"]
+    code, output, _ = run("evaluate", "erasure", *arguments, "--out", tmp_path / "run")
+    assert code == 0
+    assert "dev.tsv" in output
+    code, _, errors = run("evaluate", "rationales", *arguments, "--out", tmp_path / "other")
+    assert code == 2
+    assert "the sample has no evidence, which rationales need" in errors

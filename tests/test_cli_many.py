@@ -189,8 +189,8 @@ class TestMany:
         path.write_text("a good film\n\n  \r\na bad film\n")
         arguments = ["explain", "--lines", path, "--out", tmp_path / "maps", "--format", "json"]
         assert "2 explained" in run(*arguments)[1]
-        assert results(tmp_path / "maps") == ["00001.json", "00002.json"]
-        second = json.loads((tmp_path / "maps" / "00002.json").read_text())
+        assert results(tmp_path / "maps") == ["00001.json", "00004.json"]
+        second = json.loads((tmp_path / "maps" / "00004.json").read_text())
         assert [word["text"] for word in second["views"][0]["words"]] == ["a", "bad", "film"]
         assert "2 already there" in run(*arguments)[1]
         typed(monkeypatch, b"one film\ntwo films\n")
@@ -211,6 +211,77 @@ class TestMany:
         path.write_text("a good film\n")
         code, output, _ = run("explain", "--lines", path, "--pair", "a bad one", "--json")
         assert code == 2 or len(json.loads(output)["views"][0]["words"]) == 6
+
+
+class TestTheSameFolder:
+    """Results of other weights, or of two processes, are never mixed."""
+
+    def test_weights_that_changed(self, run: Run, photos: Path, tmp_path: Path) -> None:
+        """The command, the model's name and the inputs are the same; the model is not."""
+        from safetensors.torch import load_file, save_file
+
+        from small_images import save_vit
+
+        model = save_vit(tmp_path / "my-vit")
+        arguments = ["explain", photos, "--model", model, "--out", tmp_path / "maps"]
+        assert "3 explained" in run(*arguments)[1]
+        assert "3 already there" in run(*arguments)[1]
+        weights = load_file(model / "model.safetensors")
+        name = next(name for name in weights if name.endswith("classifier.weight"))
+        weights[name] = weights[name] + 1
+        save_file(weights, model / "model.safetensors", {"format": "pt"})
+        code, output, errors = run(*arguments)
+        assert (code, output) == (2, "")
+        assert "holds results made with other weights of the model" in errors
+        assert "3 explained" in run(*arguments, "--overwrite")[1]
+
+    def test_preprocessing_that_changed(self, run: Run, photos: Path, tmp_path: Path) -> None:
+        from small_images import save_vit
+
+        model = save_vit(tmp_path / "my-vit")
+        arguments = ["explain", photos, "--model", model, "--out", tmp_path / "maps"]
+        assert "3 explained" in run(*arguments)[1]
+        path = model / "preprocessor_config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "image_mean": [0, 0, 0]}))
+        code, _, errors = run(*arguments)
+        assert code == 2
+        assert "another configuration, label list or preprocessing" in errors
+
+    def test_two_processes_at_once(self, run: Run, photos: Path, tmp_path: Path) -> None:
+        """The second finds the folder taken, or finds the first's settings there."""
+        from whyformer.cli.many import LOCK
+        from whyformer.files import lock
+
+        with lock(tmp_path / "maps" / LOCK):
+            code, _, errors = run("explain", photos, "-t", "3", "--out", tmp_path / "maps")
+        assert code == 2
+        assert "is being written by another process" in errors
+        assert results(tmp_path / "maps") == []
+
+    def test_settings_that_came_while_it_worked(
+        self, run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from whyformer.cli import many
+
+        usual = many.lock
+
+        def late(path: Path) -> object:
+            (tmp_path / "maps" / many.SETTINGS).parent.mkdir(exist_ok=True)
+            (tmp_path / "maps" / many.SETTINGS).write_text('{"target": ["8"]}')
+            return usual(path)
+
+        monkeypatch.setattr(many, "lock", late)
+        code, _, errors = run("explain", photos, "-t", "3", "--out", tmp_path / "maps")
+        assert code == 2
+        assert "holds results made with another" in errors
+        assert results(tmp_path / "maps") == []
+
+    def test_lines_of_several_files_are_counted_on(self, run: Run, tmp_path: Path) -> None:
+        first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+        first.write_text("a good film\n\nanother\n")
+        second.write_text("\none\x0bmore\n")
+        run("explain", "--lines", first, second, "--out", tmp_path / "maps", "--format", "json")
+        assert results(tmp_path / "maps") == ["00001.json", "00003.json", "00005.json"]
 
 
 @pytest.mark.slow

@@ -370,7 +370,7 @@ def test_a_device_that_does_not_exist(device: str) -> None:
 
 
 def test_what_is_loaded_says_what_it_is(vit: Path) -> None:
-    assert repr(whyformer.load(vit)) == f"ImagePipeline('{vit}', 5 classes)"
+    assert repr(whyformer.load(vit)) == f"ImagePipeline('{vit.name}', 5 classes)"
 
 
 def test_real_models_beside_the_repository() -> None:
@@ -431,3 +431,28 @@ class TestTimm:
         torch.save({"model": Evil(tmp_path / "was-run")}, path)
         refused(ModelError, self.NAME, weights=path, allow_pickle=True)
         assert not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"preset": "paper"}, r"preset belongs to a question.*why\(input, preset='paper'\)"),
+        ({"target": 3}, "target belongs to a question"),
+        ({"method": "lrp"}, "method belongs to a question"),
+        ({"label": ["a"]}, "no option 'label'; did you mean 'labels'"),
+        ({"chache": True}, "no option 'chache'; known: 'output'"),
+    ],
+)
+def test_what_is_no_option_of_a_model(option: dict[str, Any], said: str) -> None:
+    with pytest.raises(UnknownNameError, match=said):
+        whyformer.load("demo-vision", **option)
+
+
+def test_where_a_model_lies_stays_out_of_pages(tmp_path: Path) -> None:
+    model = save_vit(tmp_path / "secret" / "my-vit")
+    why = whyformer.load(model)
+    assert (why.name, why.source) == ("my-vit", str(model))
+    path = why(IMAGE).save(tmp_path / "why.html", model=why.name)
+    assert "secret" not in path.read_text()
+    text = whyformer.load(save_bert(tmp_path / "my-bert"))
+    assert text.reading(20).source == text.source

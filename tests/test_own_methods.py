@@ -82,6 +82,7 @@ def test_two_files_of_one_name_are_two(tmp_path: Path) -> None:
         ("x = 1\nx / 0", "line 2: ZeroDivisionError"),
         ("def f(:", "line 1: SyntaxError"),
         ("import no_such_package", "line 1: ModuleNotFoundError"),
+        ("import sys\nsys.exit(0)", "line 2: SystemExit"),
         (OWN.format(share=1).replace('"of_a_file"', '"rollout"'), "choose another name"),
     ],
 )

@@ -90,6 +90,19 @@ class TestResuming:
         assert figures(tmp_path) == whole
         assert len(shard.read_text().splitlines()) == 8
 
+    @pytest.mark.parametrize("damage", ["garbage{", "[1, 2]", '{"key": "a"}'])
+    def test_a_damaged_line_is_named(self, why: Any, tmp_path: Path, damage: str) -> None:
+        point(why, tmp_path)
+        whole = figures(tmp_path)
+        shard = tmp_path / "records-0.jsonl"
+        lines = shard.read_text().splitlines()
+        shard.write_text("\n".join([*lines[:3], damage, *lines[4:], ""]))
+        with pytest.raises(InputError, match=r"records-0.jsonl, line 4 is damaged; delete"):
+            point(why, tmp_path)
+        shard.write_text("\n".join([*lines[:3], *lines[4:], ""]))
+        point(why, tmp_path)
+        assert figures(tmp_path) == whole
+
     def test_other_settings_are_not_mixed_in(self, why: Any, tmp_path: Path) -> None:
         point(why, tmp_path)
         for change, said in (

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import whyformer
+from whyformer import TargetError
+from whyformer.targets import class_index, from_word
 from zoo import CASES, HandWritten, pixels, text
 
 CASE = {case.name: case for case in CASES}
@@ -168,3 +170,26 @@ def test_special_tokens_can_be_given() -> None:
     chosen = torch.zeros(2, 9, dtype=torch.bool)
     chosen[:, 2] = True
     assert torch.equal(whyformer.Explainer(model)(inputs, content=chosen).content, chosen)
+
+
+IMAGENET = ["tench", "crate", "oxcart", "tabby, tabby cat", "tiger cat", "Egyptian cat", "castle"]
+
+
+def test_labels_that_hold_the_word_come_first() -> None:
+    with pytest.raises(TargetError) as caught:
+        class_index("cat", len(IMAGENET), IMAGENET)
+    assert str(caught.value) == (
+        "no label 'cat'; did you mean 'tabby, tabby cat' or 'tiger cat' or 'Egyptian cat'?"
+    )
+    many = [f"{name} dog" for name in "abcdefg"]
+    with pytest.raises(TargetError, match=r"'a dog' or .* or 'e dog', or 2 more\?"):
+        class_index("DOG", len(many), many)
+    with pytest.raises(TargetError, match="did you mean 'tench'"):
+        class_index("tnech", len(IMAGENET), IMAGENET)
+
+
+def test_typed_classes_are_counted_from_zero() -> None:
+    assert from_word("5", None) == 5
+    assert from_word("-5", ["-5", "x"]) == "-5"
+    with pytest.raises(TargetError, match="class -5: classes are counted from 0"):
+        from_word("-5", ["a", "b"])

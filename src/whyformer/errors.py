@@ -39,9 +39,21 @@ class NumericalError(WhyformerError, ArithmeticError):
     """A map would have held NaN or infinity; it is not returned."""
 
 
+#: names that hold a word, told of
+MOST_HOLDING = 5
+
+
 def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
-    """A tail for an error message: what the name may have meant, or what there is."""
+    """A tail for an error message: what the name may have meant, or what there is.
+
+    Names that hold it as a word come before those that are spelled like it.
+    """
     options = [str(option) for option in known]
+    word = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
+    holding = [option for option in options if name.strip() and word.search(option)]
+    if holding:
+        more = f", or {len(holding) - MOST_HOLDING} more" if len(holding) > MOST_HOLDING else ""
+        return f"did you mean {' or '.join(map(repr, holding[:MOST_HOLDING]))}{more}?"
     folded = {option.casefold(): option for option in reversed(options)}
     close = difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.5)
     if close:

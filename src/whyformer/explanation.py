@@ -69,6 +69,10 @@ class Blocks:
     gradient: list[Tensor] | None
     relevance: list[Tensor] | None
 
+    def __repr__(self) -> str:
+        kinds = [name for name, maps in vars(self).items() if maps is not None]
+        return f"Blocks({len(self.attention)} blocks: {', '.join(kinds)})"
+
 
 @dataclass(frozen=True, eq=False)
 class Explanation:

@@ -7,9 +7,14 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from whyformer.errors import InputError, OutputError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FILE, FOLDER = "file", "folder"
 IMAGE_ENDINGS = {
@@ -48,6 +53,28 @@ def write_whole(path: Path, content: bytes | str) -> None:
     finally:
         if part is not None:
             Path(part).unlink(missing_ok=True)
+
+
+def lock(path: Path) -> IO[bytes]:
+    """A file that this process alone holds until it is closed, where the system has locks.
+
+    The lock of a killed process is gone with it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        file = os.fdopen(handle, "ab+", buffering=0)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise OutputError(
+                f"{path} is being written by another process: is the same run still going?"
+            ) from error
+    return file
 
 
 def check_writable(path: Path) -> None:

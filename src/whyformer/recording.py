@@ -26,7 +26,7 @@ from whyformer.notes import blank_maps, notes_of
 from whyformer.pooling import named_rows
 from whyformer.sites import Site
 from whyformer.targets import ResolvedTarget, Resolver, Target
-from whyformer.tokens import Tokens
+from whyformer.tokens import Tokens, told
 from whyformer.words import Piece, pieces_of, unknown_note
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class Recording:
     @property
     def bytes(self) -> int:
         """The memory that the recording takes: its graph, and the maps of what it was asked."""
-        maps = self._memory.bytes() if self._memory is not None else 0
-        return maps + graph_bytes(self.trace, self._explainer.model.parameters())
+        graph = graph_bytes(self.trace, self._explainer.model.parameters())
+        return graph + (self._memory.bytes() if self._memory is not None else 0)
 
     def explain(
         self,
@@ -146,6 +146,10 @@ class Recording:
         """
         (start,) = self._resolve(target).starts
         return self._question(PRESETS[DEFAULT_PRESET], start).rows
+
+    def __repr__(self) -> str:
+        name = type(self._explainer.model).__name__
+        return f"Recording({name}, {[site.tokens for site in self.sites]})"
 
     # -- inside
 
@@ -290,12 +294,6 @@ class Recording:
             alone = (rows[:, 0] > 0) & (rows[:, 1:] == 0).all(1)
             first[:, 0] = alone & (content.shape[1] > 1)
         return first
-
-
-def told(inputs: Inputs) -> bool:
-    """Whether the tokenizer said which tokens are special."""
-    given = isinstance(inputs, Mapping) and "special_tokens_mask" in inputs
-    return given or bool(getattr(inputs, "encodings", None))
 
 
 def fitting_labels(explainer: Explainer, classes: int) -> list[str] | None:

@@ -228,8 +228,11 @@ def class_index(item: Any, classes: int, labels: Sequence[str] | None) -> int:
 
 def from_word(given: str, labels: Sequence[str] | None) -> int | str:
     """A target as it was typed: labels stay words; a whole number that is no label is an index."""
-    is_number = re.fullmatch(r"-?[0-9]{1,99}", given) and given not in (labels or [])
-    return int(given) if is_number else given
+    if given in (labels or []) or not re.fullmatch(r"-?[0-9]{1,99}", given):
+        return given
+    if given.startswith("-"):
+        raise TargetError(f"class {given}: classes are counted from 0")
+    return int(given)
 
 
 def label_list(labels: Mapping[int, str] | Sequence[str] | None) -> list[str] | None:

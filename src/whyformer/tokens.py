@@ -31,6 +31,11 @@ class Tokens:
     volume: tuple[int, int, int] | None = None
     name: str = "input"
 
+    def __repr__(self) -> str:
+        shape = "x".join(str(n) for n in self.content.shape)
+        laid = "" if self.grid is None else f", grid {self.grid[0]}x{self.grid[1]}"
+        return f"Tokens({self.name}, {self.kind}, {shape}{laid})"
+
     @property
     def patches(self) -> slice:
         """Where patches stand; ``prefix`` special tokens stand before them."""
@@ -86,3 +91,9 @@ def special_tokens(inputs: Any, shape: torch.Size) -> Tensor | None:
     if isinstance(given, Tensor) and given.numel() == shape.numel():
         return given.reshape(shape)
     return None
+
+
+def told(inputs: Any) -> bool:
+    """Whether the tokenizer said which tokens are special."""
+    given = isinstance(inputs, Mapping) and "special_tokens_mask" in inputs
+    return given or bool(getattr(inputs, "encodings", None))

@@ -103,10 +103,11 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
 
     @api.post("/recipe", responses=UNREAD, openapi_extra=json_body(RecipeQuestion))
     async def make_recipe(request: Request) -> Recipe:
-        """The same question as Python code and as a command."""
+        """The same question as Python code and as a command, with the model as it was given."""
         question = await read_json(request, RecipeQuestion)
         get_preset(question.preset)
-        return recipe(question, shelf.named(question.model).labels)
+        why = shelf.named(question.model)
+        return recipe(question.model_copy(update={"model": why.source}), why.labels)
 
     @api.get("/models")
     async def models() -> list[ModelEntry]:

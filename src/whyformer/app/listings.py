@@ -72,12 +72,12 @@ class Health(BaseModel):
 def list_models(shelf: Shelf) -> list[ModelEntry]:
     return [
         ModelEntry(
-            name=why.name,
+            name=name,
             kind=why.kind,
             classes=len(why.labels) if why.labels else None,
-            summary=EMBEDDED[why.name].summary if why.name in EMBEDDED else "",
+            summary=EMBEDDED[name].summary if name in EMBEDDED else "",
         )
-        for why in shelf.models.values()
+        for name, why in shelf.models.items()
     ]
 
 

@@ -21,7 +21,7 @@ WITHOUT_IMAGE = ("text", "pair", "example", "input")
 LISTS = ("targets", "methods")
 
 Name = Annotated[str, Field(max_length=300)]
-Index = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+Index = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class Question(BaseModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,8 @@ class Shelf:
     """
 
     def __init__(self, models: Sequence[Pipeline], keep: int, most_bytes: int) -> None:
-        self.models = {why.name: why for why in models}
+        alike = Counter(why.name for why in models)
+        self.models = {why.name if alike[why.name] == 1 else why.source: why for why in models}
         self._keep, self._most_bytes = keep, most_bytes
         self._readings: OrderedDict[str, Reading] = OrderedDict()
 
@@ -56,7 +57,7 @@ class Shelf:
 
     def read(self, why: Pipeline, content: Any, title: str) -> Reading:
         """The kept reading of this very input, or a new one: the oldest makes room for it."""
-        key = key_of(why.name, content)
+        key = key_of(why.source, content)
         reading = self.find(key)
         if reading is None:
             self._make_room()

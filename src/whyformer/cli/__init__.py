@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import whyformer.cli.comparing as comparing
 import whyformer.cli.evaluating as evaluating
@@ -17,7 +18,7 @@ import whyformer.cli.listing as listing
 import whyformer.cli.serving as serving
 import whyformer.cli.touring as touring
 from whyformer import __version__
-from whyformer.errors import WhyformerError
+from whyformer.errors import UnknownNameError, WhyformerError
 from whyformer.methods import methods_from
 from whyformer.words import printable
 
@@ -42,18 +43,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options = make_parser().parse_args(arguments)
             for file in getattr(options, "methods_from", []):
                 methods_from(file)
+            use_threads(getattr(options, "threads", None))
             return int(options.run(options) or 0)
         finally:
             sys.stdout.flush()
     except WhyformerError as error:
         print(f"whyformer: {printable(str(error))}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if error.errno == errno.EPIPE:
+            return 0
+        print(f"whyformer: cannot write the output: {error.strerror}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("whyformer: interrupted", file=sys.stderr)
         return 130
+
+
+def use_threads(count: int | None) -> None:
+    if count is not None:
+        import torch
+
+        torch.set_num_threads(count)
 
 
 class Parser(argparse.ArgumentParser):
@@ -61,6 +75,10 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """One sentence, as all other errors; the options are a page of their own."""
+        raise UnknownNameError(f"{message}; see `{self.prog} --help`")
 
 
 def make_parser() -> argparse.ArgumentParser:

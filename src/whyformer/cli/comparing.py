@@ -12,6 +12,7 @@ from whyformer.cli.options import (
     add_model_options,
     add_output_options,
     add_question_options,
+    check_look,
     chosen_methods,
     load_for,
     read_target,
@@ -46,6 +47,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     chosen = chosen_methods(options)
     given = read_input(options.input, options)
+    check_look(options, given.kind)
     check_output(options.out, given)
     why = load_for(options, given.kind)
     recorded = why.record(given.content, progress=not options.quiet)

@@ -47,9 +47,10 @@ examples:
 
 image data: a folder for each class (named by ImageNet's number, by index or by label), ImageNet's
 flat validation folder with its ground truth file, a folder with index.jsonl (lines with "image",
-"mask" or "masks", "label"), gtsegs_ijcv.mat, or datasets:NAME. Text data: an ERASER directory, or
-datasets:NAME. A killed run goes on where it was when the same command is started again; methods
-can be added to a finished run. On several machines --out is a folder that all of them share.
+"mask" or "masks", "label"), gtsegs_ijcv.mat, or datasets:NAME. Text data: an ERASER directory,
+datasets:NAME, or for erasure a TSV (lines of sentence TAB label). A killed run goes on where it was
+when the same command is started again; methods can be added to a finished run. On several machines
+--out is a folder that all of them share.
 """
 BENCHMARKS = (
     "perturbation",
@@ -109,15 +110,17 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
+    """Returns 2 if some samples could not be measured, as ``explain`` does for a folder."""
     chosen = chosen_methods(options)
     if options.limit is not None and options.limit < 1:
         raise InputError(f"--limit {options.limit}: expected at least 1")
     if options.benchmark != "all":
         why = load_for(options, KINDS[options.benchmark])
         folder = Path(options.out or default_folder(options.benchmark, why.name, options))
-        present([evaluate_one(options.benchmark, why, chosen, folder, options)], folder, options)
-        return
+        found = [evaluate_one(options.benchmark, why, chosen, folder, options)]
+        present(found, folder, options)
+        return exit_code(found)
     folder = Path(options.out or default_folder("all", options.model, options))
     found = evaluate_all(chosen, folder, options)
     if all(found):
@@ -125,6 +128,11 @@ def run(options: argparse.Namespace) -> None:
 
         save_report([result for result in found if result is not None], folder)
     present(found, folder, options)
+    return exit_code(found)
+
+
+def exit_code(found: list[Result | None]) -> int:
+    return 2 if any(result is not None and result.failures for result in found) else 0
 
 
 def default_folder(benchmark: str, model: str | None, options: argparse.Namespace) -> str:

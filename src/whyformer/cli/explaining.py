@@ -14,6 +14,7 @@ from whyformer.cli.options import (
     add_output_options,
     add_own_methods,
     add_question_options,
+    check_look,
     load_for,
     look_of,
     read_target,
@@ -60,9 +61,7 @@ def add_to(commands: Any) -> None:
     add_output_options(parser)
     many = parser.add_argument_group("many inputs (--out is a folder)")
     many.add_argument("--lines", action="store_true", help="every line of a file is a text")
-    many.add_argument(
-        "--format", default="png", metavar="ENDING", help="png (default), html, json, npz, tex, svg"
-    )
+    many.add_argument("--format", metavar="ENDING", help="png (default), html, json, npz, tex, svg")
     many.add_argument("--overwrite", action="store_true", help="do finished inputs again")
     parser.set_defaults(run=run)
 
@@ -77,7 +76,10 @@ def run(options: argparse.Namespace) -> int:
     inputs = list_inputs(options)
     if inputs is not None:
         return explain_many(inputs, options)
+    if options.format is not None:
+        raise InputError("--format is for many inputs; for one, the ending of --out says it")
     given = read_input(options.input[0], options)
+    check_look(options, given.kind)
     check_output(options.out, given)
     present(explain_one(load_for(options, given.kind), given, options), options)
     return 0
@@ -103,8 +105,8 @@ def lay_out(
     """The sheet of an input; says so where a model was chosen that nobody asked for."""
     from whyformer.render.sheet import make_sheet
 
-    sheet = make_sheet(explanations, title=given.name, model=why.name)
-    if options.model is None:
+    sheet = make_sheet(explanations, title=given.title, model=why.name)
+    if options.model is None and not options.quiet:
         chosen = EMBEDDED[why.name]
         sheet.notes.append(f"no --model was given: {why.name} is {chosen.summary}, and no more")
     return sheet
@@ -123,6 +125,8 @@ def check_output(out: str | None, given: Given) -> None:
     from whyformer.files import FOLDER, check_writable, what_is
     from whyformer.render.saving import panel_path, writer
 
+    if not out.strip():
+        raise InputError("--out is empty; give a file such as why.png")
     path = Path(out)
     check_writable(path)
     if what_is(path) == FOLDER:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from whyformer.cli.options import add_threads
 from whyformer.words import printable
 
 EPILOG = """examples:
@@ -43,6 +44,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--device", help="cpu, cuda or mps (default: a GPU where there is one, else cpu)"
     )
+    add_threads(parser)
     parser.add_argument("--offline", action="store_true", help="never download")
     parser.add_argument(
         "--allow-pickle", action="store_true", help="take pickled weights where there are no others"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +14,20 @@ from whyformer.errors import InputError
 from whyformer.files import IMAGE_ENDINGS, what_is
 from whyformer.words import shorten
 
+ADDRESS = re.compile(r"(https?|ftp|s3)://\S+$")
+
 
 @dataclass(frozen=True)
 class Given:
-    """One input: its name for people, what it is, and what the model reads."""
+    """One input: its name, what it is, and what the model reads.
+
+    ``title`` is its name in pages and files, which need not tell where it lies.
+    """
 
     name: str
     kind: str
     content: Any
+    title: str
 
 
 def read_input(given: str, options: argparse.Namespace) -> Given:
@@ -33,16 +40,21 @@ def read_input(given: str, options: argparse.Namespace) -> Given:
     if what_is(path) is not None:
         if path.suffix.lower() in IMAGE_ENDINGS or _starts_like_image(path):
             return _image(given, path, options)
-        return Given(given, "text", with_pair(_read_text(path), options))
+        return Given(given, "text", with_pair(_read_text(path), options), path.name)
+    if ADDRESS.match(given):
+        raise InputError(
+            f"{given} is an address on the internet, and no input is downloaded; save it as a "
+            "file and give that"
+        )
     if path.suffix.lower() in IMAGE_ENDINGS | {".txt"} and "\n" not in given:
         raise InputError(f"no such file: {given}")
-    return Given(shorten(given), "text", with_pair(given, options))
+    return Given(shorten(given), "text", with_pair(given, options), shorten(given))
 
 
 def _image(name: str, content: Path | bytes, options: argparse.Namespace) -> Given:
     if options.pair is not None:
         raise InputError("--pair goes with texts, and the input is an image")
-    return Given(name, "image", content)
+    return Given(name, "image", content, Path(name).name)
 
 
 def _starts_like_image(path: Path) -> bool:
@@ -83,7 +95,7 @@ def _from_stdin(options: argparse.Namespace) -> Given:
                 f"{name} is binary: neither an image that Pillow can read nor UTF-8 text"
             ) from not_text
         return _image(name, data, options)
-    return Given(name, "text", with_pair(text, options))
+    return Given(name, "text", with_pair(text, options), name)
 
 
 def _decode(data: bytes, name: str) -> str:

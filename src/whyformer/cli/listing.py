@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from pathlib import Path
 from typing import Any
 
-from whyformer.cli.options import add_model_options, add_own_methods
+from whyformer.cli.options import add_model_options, add_own_methods, load_named
 from whyformer.errors import InputError
+from whyformer.files import FILE, what_is
 from whyformer.methods import methods
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.words import printable
@@ -76,23 +79,31 @@ def list_models(options: argparse.Namespace) -> None:
     )
 
 
-def list_classes(options: argparse.Namespace) -> None:
-    from whyformer.models.loading import load
+def written_labels(name: str) -> list[str] | None:
+    """The labels that a directory's configuration holds: no weights need be read for them."""
+    from whyformer.models.hugging_face import kind_of, read_config
+    from whyformer.targets import label_list
 
+    path = EMBEDDED[name].path if name in EMBEDDED else Path(os.path.expanduser(name))
+    if what_is(path / "config.json") != FILE:
+        return None
+    config = read_config(path, name)
+    labels = config.get("id2label")
+    if not isinstance(labels, dict) or not all(key.isdecimal() for key in labels):
+        return None
+    kind_of(config, name)
+    return label_list(labels)
+
+
+def list_classes(options: argparse.Namespace) -> None:
     name = options.name or options.model
     if name is None:
         raise InputError("which model? give its name: whyformer classes MODEL")
-    why = load(
-        name,
-        weights=options.weights,
-        device=options.device,
-        allow_pickle=options.allow_pickle,
-        offline=options.offline,
-    )
-    if why.labels is None:
+    labels = written_labels(name) or load_named(name, options).labels
+    if labels is None:
         raise InputError(f"{name} has no names for its classes; ask for them by index")
     wanted = (options.search or "").casefold()
-    found = [(i, label) for i, label in enumerate(why.labels) if wanted in label.casefold()]
+    found = [(i, label) for i, label in enumerate(labels) if wanted in label.casefold()]
     if options.json:
         print(json.dumps([{"index": i, "label": label} for i, label in found], indent=1))
         return

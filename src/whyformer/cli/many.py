@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import os
 import sys
@@ -11,17 +12,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from whyformer import __version__
 from whyformer.cli.inputs import Given, read_input, with_pair
-from whyformer.cli.options import load_for, look_of
+from whyformer.cli.options import load_for, load_named, look_of
 from whyformer.errors import InputError, OutputError
-from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, check_same, what_is, write_whole
+from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, check_same, lock, what_is, write_whole
 from whyformer.methods import get_method
 from whyformer.words import printable, shorten
 
-SETTINGS, DONE = ".whyformer-settings", ".whyformer-done.tsv"
+if TYPE_CHECKING:
+    from whyformer.models.pipeline import Pipeline
+
+SETTINGS, DONE, LOCK = ".whyformer-settings", ".whyformer-done.tsv", ".whyformer-lock"
 
 
 @dataclass(frozen=True)
@@ -104,14 +108,18 @@ def file_state(file: Path) -> str:
 
 
 def _lines(options: argparse.Namespace) -> list[Entry]:
+    """Every line that is not blank, by its number; a second file's lines are counted on."""
     entries: list[Entry] = []
+    before = 0
     for given in options.input:
         content = read_input(given, argparse.Namespace(pair=None)).content
         if not isinstance(content, str):
             raise InputError(f"{given} is an image; --lines reads text files")
-        for text in filter(str.strip, content.splitlines()):
-            state = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-            entries.append(Entry(shorten(text), f"{len(entries) + 1:05d}", state, text))
+        for number, line in enumerate(io.StringIO(content, newline=None), before + 1):
+            before, text = number, line.removesuffix("\n")
+            if text.strip():
+                state = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+                entries.append(Entry(shorten(text), f"{number:05d}", state, text))
     if not entries:
         raise InputError("the file holds no lines of text")
     return entries
@@ -129,9 +137,10 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
     from whyformer.engine.rules import get_preset
 
     get_preset(options.preset)
-    results = Results(options, entries) if options.out else None
+    why = load_named(options.model, options) if options.model else None
+    results = Results(options, entries, why) if options.out else None
     waiting = [entry for entry in entries if results is None or not results.has(entry)]
-    loaded: dict[str, Any] = {}
+    loaded = {why.kind: why} if why is not None else {}
     failed = 0
     silent = options.quiet or results is None or not waiting
     for entry in tqdm(waiting, desc="explaining", unit="input", disable=silent):
@@ -160,7 +169,7 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
 
 def _read(entry: Entry, options: argparse.Namespace) -> Given:
     if entry.text is not None:
-        return Given(entry.source, "text", with_pair(entry.text, options))
+        return Given(entry.source, "text", with_pair(entry.text, options), entry.source)
     return read_input(entry.source, options)
 
 
@@ -175,11 +184,13 @@ def own_code(options: argparse.Namespace) -> dict[str, str]:
 class Results:
     """A folder of results: the settings that they were made with, and what each was made from."""
 
-    def __init__(self, options: argparse.Namespace, entries: Sequence[Entry]) -> None:
+    def __init__(
+        self, options: argparse.Namespace, entries: Sequence[Entry], why: Pipeline | None
+    ) -> None:
         from whyformer.render.saving import WRITERS, writer
 
         self.folder = Path(options.out)
-        self.ending = options.format.lstrip(".")
+        self.ending = ("png" if options.format is None else options.format).lstrip(".")
         writer(Path(f"result.{self.ending}"))
         if what_is(self.folder) == FILE or self.folder.suffix.lower() in WRITERS:
             raise InputError(f"{self.folder} is a file's name; many inputs go into a folder")
@@ -187,7 +198,8 @@ class Results:
         self._settings = {
             "whyformer": __version__,
             "model": options.model,
-            "weights": options.weights,
+            "weights": why and why.weights,
+            "preparation": why and why.preparation,
             "target": options.target,
             "method": options.method,
             "preset": options.preset,
@@ -198,6 +210,7 @@ class Results:
         }
         self._done = dict(self._read_done())
         self._outdated: list[Path] = []
+        self._overwrite = options.overwrite
         if options.overwrite:
             self._outdated = [self.path(e) for e in entries if e.name in self._done]
             self._done = {}
@@ -245,10 +258,16 @@ class Results:
         return self._done.get(entry.name) == entry.state and what_is(self.path(entry)) == FILE
 
     def begin(self) -> None:
-        """With the first result: old ones that it replaces go, and the folder is marked anew."""
+        """With the first result: old ones that it replaces go, and the folder is marked anew.
+
+        From then on the folder is this process's alone, as far as the system has locks.
+        """
         if self._begun:
             return
         self._begun = True
+        self._lock = lock(self.folder / LOCK)
+        if not self._overwrite:
+            self._check_settings()
         for path in self._outdated:
             path.unlink(missing_ok=True)
         write_whole(self.folder / SETTINGS, json.dumps(self._settings, indent=1) + "\n")

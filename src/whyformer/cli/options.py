@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from whyformer.errors import ModelError
+from whyformer.errors import InputError, ModelError
 from whyformer.methods import all_methods, get_method
 from whyformer.models.catalogue import EMBEDDED
 
@@ -30,10 +30,27 @@ def add_model_options(parser: argparse.ArgumentParser, several: bool = False) ->
     )
     group.add_argument("--weights", metavar="FILE", help="safetensors for a timm model")
     group.add_argument("--device", help="where it runs: cpu, cuda, cuda:1, mps (default: cpu)")
+    add_threads(group)
     group.add_argument("--offline", action="store_true", help="never download")
     group.add_argument(
         "--allow-pickle", action="store_true", help="take pickled weights where there are no others"
     )
+
+
+def add_threads(group: Any) -> None:
+    group.add_argument(
+        "--threads",
+        type=count,
+        metavar="N",
+        help="processor cores that torch uses (default: all; fewer are faster on a busy machine)",
+    )
+
+
+def count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
 
 
 def add_own_methods(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +134,15 @@ def _share(text: str) -> float:
     return value
 
 
+def check_look(options: argparse.Namespace, kind: str) -> None:
+    """Refuse what the picture of such an input cannot show."""
+    given = {"--pieces": ("text", options.pieces), "--patches": ("image", options.patches)}
+    given["--contour"] = ("image", options.contour is not None)
+    for name, (fits, chosen) in given.items():
+        if chosen and kind != fits:
+            raise InputError(f"{name} goes with {fits}s, and the input is {_a(kind)}")
+
+
 def look_of(options: argparse.Namespace) -> Look:
     from whyformer.render.panels import Look
 
@@ -150,12 +176,15 @@ def own_device(device: str | None) -> str | None:
 
 
 def read_target(options: argparse.Namespace, labels: list[str] | None) -> Any:
-    """One target, several, or None for what the model predicts."""
-    from whyformer.targets import from_word
+    """One target, several, each once, or None for what the model predicts."""
+    from whyformer.targets import class_index, from_word
 
     targets = [from_word(given, labels) for given in options.target or []]
     if not targets:
         return None
+    if labels is not None:
+        targets = [class_index(target, len(labels), labels) for target in targets]
+    targets = list(dict.fromkeys(targets))
     return targets[0] if len(targets) == 1 else [targets]
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from whyformer.cli.options import DEFAULT_MODELS, add_model_options, add_own_methods, load_named
+from whyformer.cli.options import (
+    DEFAULT_MODELS,
+    add_model_options,
+    add_own_methods,
+    count,
+    load_named,
+)
 from whyformer.errors import ModelError
 
 EPILOG = """examples:
@@ -33,14 +39,14 @@ def add_to(commands: Any) -> None:
     )
     group.add_argument(
         "--keep",
-        type=_count,
+        type=count,
         default=4,
         metavar="N",
         help="how many inputs stay in memory for further questions (default: 4)",
     )
     group.add_argument(
         "--memory",
-        type=_count,
+        type=count,
         default=384,
         metavar="MB",
         help="how much memory these may take; the newest stays in any case (default: 384)",
@@ -54,13 +60,6 @@ def add_to(commands: Any) -> None:
         "each name",
     )
     parser.set_defaults(run=run)
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return value
 
 
 def run(options: argparse.Namespace) -> None:

@@ -29,7 +29,7 @@ from whyformer.evaluation.segmentation import Segmentation
 from whyformer.evaluation.task import Task
 from whyformer.evaluation.texts import CUTS
 from whyformer.explanation import SINGLE_LABEL
-from whyformer.files import FOLDER, what_is, write_whole
+from whyformer.files import write_whole
 from whyformer.methods import default_methods, get_method
 from whyformer.methods.variants import SEPARATOR
 from whyformer.models.images import ImagePipeline
@@ -115,8 +115,7 @@ def evaluate(
         return None
     hidden = ("benchmark", "protocol", "whyformer", "place", "preparation", "fingerprint")
     facts = {key: value for key, value in settings.items() if key not in hidden}
-    if what_is(Path(why.name)) == FOLDER:
-        facts["model"] = Path(why.name).resolve().name
+    facts["model"] = why.name
     if samples.notes:
         facts["notes"] = "; ".join(samples.notes)
     measures = task.measures()

@@ -14,6 +14,9 @@ from whyformer.evaluation.classes import class_of
 from whyformer.evaluation.samples import HUB, Samples, Some, digest, read_text, unique
 from whyformer.files import FILE, FOLDER, what_is
 
+#: how a column of classes may be called
+HEADER = {"label", "labels", "class", "target", "sentiment"}
+
 
 @dataclass(frozen=True)
 class Document:
@@ -151,12 +154,63 @@ def evidence_of(spans: Sequence[dict[str, Any]], length: int) -> frozenset[int]:
     return frozenset(covered)
 
 
+class Lines(Samples[Document]):
+    """A TSV file: lines of sentence TAB label, the model's own or an index, and no evidence."""
+
+    def __init__(self, path: Path, labels: Sequence[str] | None) -> None:
+        self.name, self._labels = path.name, labels
+        self._rows = read_tsv(path)
+        self.keys = [f"line-{number:05d}" for number, _, _ in self._rows]
+        self.stamp = digest(repr(self._rows))
+
+    def __getitem__(self, index: int) -> Document:
+        _, text, name = self._rows[index]
+        tokens = text.split()
+        if name.isdecimal() and name not in (self._labels or []):
+            return Document(self.keys[index], tokens, int(name), frozenset())
+        return Document(self.keys[index], tokens, class_of(name, self._labels), frozenset())
+
+
+def read_tsv(path: Path) -> list[tuple[int, str, str]]:
+    """The number, sentence and label of every line that is not blank.
+
+    A first line that names the columns is left out.
+    """
+    try:
+        content = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8 text; expected lines of sentence TAB label"
+        ) from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    lines = [(i, line) for i, line in enumerate(content.split("\n"), 1) if line.strip()]
+    if lines and lines[0][1].split("\t")[-1].strip().casefold() in HEADER:
+        del lines[0]
+    if not lines:
+        raise InputError(f"{path} is empty; expected lines of sentence TAB label")
+    return [(i, *read_row(line, f"{path}, line {i}")) for i, line in lines]
+
+
+def read_row(line: str, where: str) -> tuple[str, str]:
+    cells = [cell.strip() for cell in line.split("\t")]
+    if len(cells) != 2:
+        raise InputError(
+            f"{where}: {len(cells) - 1 or 'no'} tab{'s' * (len(cells) > 2)}; expected sentence TAB "
+            "label"
+        )
+    if not all(cells):
+        raise InputError(f"{where}: the {'label' if cells[0] else 'sentence'} is empty")
+    return cells[0], cells[1]
+
+
 def open_documents(
     data: str | None, split: str, labels: Sequence[str] | None, limit: int | None
 ) -> Samples[Document]:
     """A data set by its place, or None for the embedded reviews.
 
-    An ERASER directory, a folder written by ``save_to_disk``, or "datasets:NAME".
+    An ERASER directory, a TSV file, a folder with SPLIT.tsv or written by ``save_to_disk``, or
+    "datasets:NAME".
     """
     samples = Reviews(labels) if data is None else _at(data, split, labels)
     if not len(samples):
@@ -170,6 +224,10 @@ def _at(data: str, split: str, labels: Sequence[str] | None) -> Samples[Document
     path = Path(data)
     if data.startswith(HUB) or is_saved(path):
         return HubTexts(data, split, labels)
+    if what_is(path) == FILE:
+        return Lines(path, labels)
     if what_is(path) != FOLDER:
-        raise InputError(f"no such folder: {data}")
+        raise InputError(f"no such file or folder: {data}")
+    if what_is(path / f"{split}.tsv") == FILE:
+        return Lines(path / f"{split}.tsv", labels)
     return Eraser(path, split, labels)

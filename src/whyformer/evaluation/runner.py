@@ -8,7 +8,6 @@ is measured on the same samples beside the others.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections import deque
@@ -28,13 +27,8 @@ from whyformer.errors import InputError, NumericalError, OutputError, TargetErro
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.samples import Samples
 from whyformer.evaluation.task import Record, Task
-from whyformer.files import check_same, what_is, write_whole
+from whyformer.files import check_same, lock, what_is, write_whole
 from whyformer.models.pipeline import Pipeline
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 SETTINGS = "settings.json"
 #: settings that maps kept for other runs depend on
@@ -70,8 +64,8 @@ def run(
     settings = {
         **task.settings,
         "whyformer": __version__,
-        "model": why.name,
-        "weights": fingerprint(why.model),
+        "model": why.source,
+        "weights": why.weights,
         **why.reads,
         "preparation": why.preparation,
         "data": samples.name,
@@ -176,11 +170,7 @@ class Appender:
         self.path = path
 
     def __enter__(self) -> Appender:
-        try:
-            self._file = open(self.path, "ab+", buffering=0)
-        except OSError as error:
-            raise self._failure(error) from error
-        self._lock()
+        self._file = lock(self.path)
         self._cut_to(self._whole_lines())
         return self
 
@@ -196,18 +186,6 @@ class Appender:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-    def _lock(self) -> None:
-        """One writer at a time, where the system has locks; a killed process's lock is gone."""
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._file.close()
-            raise OutputError(
-                f"{self.path} is being written by another process: is the same run still going?"
-            ) from error
 
     def _whole_lines(self) -> int:
         """Where the last whole line ends."""
@@ -236,18 +214,21 @@ def read_records(folder: Path) -> Iterator[Record]:
     """All whole lines of all processes."""
     for path in sorted(folder.glob("records-*.jsonl")):
         with path.open("rb") as lines:
-            for line in lines:
+            for number, line in enumerate(lines, 1):
                 if line.endswith(b"\n"):
-                    yield json.loads(line)
+                    yield read_record(line, f"{path}, line {number}")
 
 
-def fingerprint(model: torch.nn.Module) -> str:
-    """The same for the same weights."""
-    digest = hashlib.sha256()
-    for name, value in model.state_dict().items():
-        digest.update(name.encode())
-        digest.update(value.detach().cpu().float().numpy().tobytes())
-    return digest.hexdigest()[:16]
+def read_record(line: bytes, where: str) -> Record:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or not {"key", "method", "code"} <= record.keys():
+        raise InputError(
+            f"{where} is damaged; delete this line, and the same command measures it again"
+        )
+    return record
 
 
 def processes() -> tuple[int, int]:

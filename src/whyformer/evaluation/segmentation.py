@@ -71,7 +71,7 @@ class Segmentation(ImageTask):
                 table=title,
                 column="miou",
             ),
-            Measure(("map",), lambda r: [r["precision"]], table=title, column="map"),
+            Measure(("map",), lambda r: [r["precision"]], table=title, column="mAP"),
             Measure(
                 ("miou_of_images",),
                 lambda r: [float(mean_iou(np.array(r["intersection"]), np.array(r["union"])))],

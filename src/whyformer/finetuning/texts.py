@@ -10,14 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from whyformer.errors import (
-    InputError,
-)
-from whyformer.evaluation.documents import Eraser, read_entry
+from whyformer.errors import InputError
+from whyformer.evaluation.documents import Eraser, read_entry, read_tsv
 from whyformer.files import FILE, FOLDER, what_is
-
-#: how a column of classes may be called
-HEADER = {"label", "labels", "class", "target", "sentiment"}
 
 
 @dataclass(frozen=True)
@@ -87,47 +82,20 @@ def read_tsvs(place: Path, limit: int | None, seed: int) -> Data:
         named = {"dev": place / "dev.tsv", "val": place / "val.tsv", "test": place / "test.tsv"}
         others = {name: path for name, path in named.items() if what_is(path)}
         whole = place / "train.tsv"
-    train = read_tsv(whole, limit)
-    test = read_tsv(others["test"], limit) if "test" in others else None
+    train = read_part(whole, limit)
+    test = read_part(others["test"], limit) if "test" in others else None
     held_out = others.get("dev", others.get("val"))
     if held_out is not None:
-        return Data(train, read_tsv(held_out, limit), test)
+        return Data(train, read_part(held_out, limit), test)
     order = [int(i) for i in np.random.default_rng(seed).permutation(len(train.texts))]
     count = max(1, len(order) // 10)
     note = f"{count} of {len(order)} lines of {whole.name} are held out for validation"
     return Data(train[sorted(order[count:])], train[sorted(order[:count])], test, (note,))
 
 
-def read_tsv(path: Path, limit: int | None) -> Part:
-    """Lines of sentence TAB label; a first line that names the columns is left out."""
-    try:
-        content = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not UTF-8 text; expected lines of sentence TAB label"
-        ) from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    rows = [(i, line) for i, line in enumerate(content.split("\n"), 1) if line.strip()]
-    if rows and rows[0][1].split("\t")[-1].strip().casefold() in HEADER:
-        del rows[0]
-    if not rows:
-        raise InputError(f"{path} is empty; expected lines of sentence TAB label")
-    cells = [read_row(line, f"{path}, line {i}") for i, line in rows]
-    texts, labels = zip(*cells, strict=True)
+def read_part(path: Path, limit: int | None) -> Part:
+    _, texts, labels = zip(*read_tsv(path), strict=True)
     return Part(path.name, list(texts), list(labels))[evenly(labels, limit)]
-
-
-def read_row(line: str, where: str) -> tuple[str, str]:
-    cells = [cell.strip() for cell in line.split("\t")]
-    if len(cells) != 2:
-        raise InputError(
-            f"{where}: {len(cells) - 1 or 'no'} tab{'s' * (len(cells) > 2)}; expected sentence TAB "
-            "label"
-        )
-    if not all(cells):
-        raise InputError(f"{where}: the {'label' if cells[0] else 'sentence'} is empty")
-    return cells[0], cells[1]
 
 
 def read_eraser(folder: Path, split: str, limit: int | None) -> Part:

@@ -11,7 +11,6 @@ import whyformer
 from whyformer.code import code_of
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, ModelError
-from whyformer.evaluation.runner import fingerprint
 from whyformer.explanation import Explanation
 from whyformer.methods import DEFAULT_METHOD, get_method
 from whyformer.models.pipeline import Pipeline
@@ -119,4 +118,4 @@ def relevance_of(explanation: Explanation) -> dict[str, list[Any]]:
 
 
 def identity(why: Pipeline) -> str:
-    return f"{fingerprint(why.model)} {why.preparation}"
+    return f"{why.weights} {why.preparation}"

@@ -46,7 +46,7 @@ def run_file(path: str | Path) -> None:
     _SOURCES[name] = Source(file, text)
     try:
         exec(compile(text, str(file), "exec"), module.__dict__)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{path} failed: {line_of(error, file)}{told(error)}") from error
 
 

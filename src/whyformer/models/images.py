@@ -151,7 +151,7 @@ def read_image(source: ImageInput, notes: list[str]) -> Image.Image:
     path = Path(source)
     kind = what_is(path)
     if kind is None:
-        raise InputError(f"no such file: {path}")
+        raise InputError(f"no such file: {source}")
     if kind == FOLDER:
         raise InputError(f"{path} is a folder; give an image file")
     return decode(path, str(path), notes)

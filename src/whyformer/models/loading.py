@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,9 @@ def load(
     model, preprocessing and device are used as they are. Weights are read from safetensors;
     ``allow_pickle`` also takes pickled ones, without running code from them. Code from a model's
     repository is never run. ``options`` go to ``Explainer``: ``output``, ``labels``,
-    ``pooling``, ``grid``.
+    ``pooling``, ``grid``. Pages and files show a directory's own name, not the way to it.
     """
+    check_options(options)
     if not isinstance(name, str | Path):
         from whyformer.models.from_transformers import load_pipeline
 
@@ -61,7 +63,9 @@ def load(
     if kind == FOLDER:
         from whyformer.models.hugging_face import load_directory
 
-        return load_directory(path, given, device, allow_pickle, options)
+        why = load_directory(path, given, device, allow_pickle, options)
+        why.name = path.resolve().name or given
+        return why
     if not looks_like_hub_id(given):
         raise UnknownNameError(
             f"no model {given!r}: not in this package, no such directory, and no hub id "
@@ -89,6 +93,21 @@ def load_embedded(model: Embedded, device: str | None, options: dict[str, Any]) 
     return ImagePipeline(
         model.name, explainer, lambda images: prepare(images, side), mean=[0.5], std=[0.5]
     )
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Refuse what is no option of a model; what is one of a question is told where to go."""
+    from whyformer.explainer import Explainer
+
+    known = [name for name in signature(Explainer).parameters if name != "model"]
+    for name in options:
+        if name in signature(Pipeline.__call__).parameters:
+            raise UnknownNameError(
+                f"{name} belongs to a question, not to the model: why = whyformer.load(...), then "
+                f"why(input, {name}={options[name]!r})"
+            )
+        if name not in known:
+            raise UnknownNameError(f"whyformer.load has no option {name!r}; {nearest(name, known)}")
 
 
 def looks_like_hub_id(name: str) -> bool:

@@ -38,7 +38,8 @@ class Pipeline(ABC):
     takes: ClassVar[str]
 
     def __init__(self, name: str, explainer: Explainer) -> None:
-        self.name = name
+        #: what people are shown, and what ``whyformer.load`` was given
+        self.name = self.source = name
         self.explainer = explainer
 
     @property
@@ -54,6 +55,15 @@ class Pipeline(ABC):
     @abstractmethod
     def reads(self) -> dict[str, Any]:
         """How much the model reads at once, by name: what results should say beside their data."""
+
+    @property
+    def weights(self) -> str:
+        """The same for the same weights."""
+        digest = hashlib.sha256()
+        for name, value in self.model.state_dict().items():
+            digest.update(name.encode())
+            digest.update(value.detach().cpu().float().numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     @property
     def preparation(self) -> str:
@@ -158,6 +168,10 @@ class Recorded(ABC):
             )
             for method in chosen
         ]
+
+    def __repr__(self) -> str:
+        shape = "x".join(str(n) for n in self.logits.shape)
+        return f"{type(self).__name__}({self.pipeline.name!r}, logits {shape})"
 
     @abstractmethod
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation: ...

@@ -90,7 +90,9 @@ class TextPipeline(Pipeline):
             raise InputError(
                 f"longest is {longest}; expected {fewest} to {self.longest}, what {self.name} reads"
             )
-        return TextPipeline(self.name, self.explainer, self.tokenizer, longest)
+        shorter = TextPipeline(self.name, self.explainer, self.tokenizer, longest)
+        shorter.source = self.source
+        return shorter
 
     def fitting(self, tokens: Sequence[str], from_end: bool = False) -> int:
         """How many of a text's tokens the model reads at once, from its start or its end."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from whyformer.errors import InputError, nearest
+from whyformer.errors import InputError
 from whyformer.explanation import Explanation
 from whyformer.files import write_whole
 from whyformer.render.document import document, png_bytes
@@ -59,7 +59,7 @@ def writer(path: Path) -> Callable[[Sheet, Path, bool, Look | None], None]:
     if ending not in WRITERS:
         raise InputError(
             f"{path.name!r} has {'no ending' if not ending else f'the ending {ending!r}'}; "
-            f"{nearest(ending, WRITERS)}"
+            f"known: {', '.join(WRITERS)}"
         )
     return WRITERS[ending]
 

@@ -40,10 +40,12 @@ class ClassScore:
 
     @property
     def number(self) -> str:
-        """The probability, or a regression's value."""
+        """The probability, or a regression's value; a small probability keeps a digit."""
         if self.logit is None:
             return ""
-        return f"{self.logit:.3g}" if self.probability is None else f"{self.probability:.2f}"
+        if self.probability is None:
+            return f"{self.logit:.3g}"
+        return f"{self.probability:{'.2f' if self.probability >= 0.005 else '.1g'}}"
 
     @property
     def is_class(self) -> bool:
