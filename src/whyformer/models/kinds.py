@@ -36,6 +36,7 @@ class Kind:
         )
 
 
+LANGUAGE = Kind("language", "AutoModelForCausalLM", "language:language_pipeline")
 #: the end of an architecture's name, and its kind
 KINDS = {
     "ForImageClassification": Kind(
@@ -44,6 +45,8 @@ KINDS = {
     "ForSequenceClassification": Kind(
         "text", "AutoModelForSequenceClassification", "hugging_face:text_pipeline"
     ),
+    "ForCausalLM": LANGUAGE,
+    "LMHeadModel": LANGUAGE,
 }
 
 
