@@ -24,7 +24,7 @@ from whyformer.models.vocabulary import Vocabulary, fast, load_tokenizer, quoted
 from whyformer.models.written import Written
 from whyformer.recording import Recording
 from whyformer.targets import Contrast, class_index, listed
-from whyformer.words import Piece
+from whyformer.words import Piece, unknown_note
 
 #: longer prompts have no matrix of every piece's own row: no page shows it
 MOST_ROWS = 1024
@@ -162,7 +162,8 @@ class RecordedPrompt(Recorded):
             **options,
         )
         logits = recording.logits[:, 0]
-        notes = [*found.notes, *sink_notes(self.prompt, found.relevance)]
+        notes = [*found.notes, *unknown_note([self.prompt.pieces])]
+        notes += sink_notes(self.prompt, found.relevance)
         found = replace(
             found,
             logits=logits,

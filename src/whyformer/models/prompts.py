@@ -76,6 +76,10 @@ def read_prompt(given: Any, vocabulary: Vocabulary, name: str) -> Prompt:
     count = max((i for i, mark in enumerate(encoding.special_tokens_mask) if not mark), default=0)
     texts = slices(encoding, text)[: count + 1]
     pieces = pieces_from(texts, [number in vocabulary.special for number in ids[: count + 1]])
+    pieces = [
+        replace(piece, unknown=token) if number == vocabulary.unknown else piece
+        for piece, number, token in zip(pieces, ids, encoding.tokens, strict=False)
+    ]
     return Prompt(text, torch.tensor([ids[: count + 1]]), pieces)
 
 

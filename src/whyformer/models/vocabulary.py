@@ -60,6 +60,10 @@ class Vocabulary:
         added = tokenizer.added_tokens_decoder.items()
         #: tokens that are no text: starts, ends, marks of a chat
         self.special = {*tokenizer.all_special_ids, *(i for i, mark in added if mark.special)}
+        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+        #: the token that stands for what the tokenizer does not know, where it has one
+        self.unknown = None if tokenizer.unk_token_id in ends else tokenizer.unk_token_id
+        self.special.discard(self.unknown)
         self.names = self._names(size)
         self.places: dict[str, int] = {}
         for place, name in enumerate(self.names):

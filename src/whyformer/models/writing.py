@@ -15,6 +15,7 @@ from whyformer.models.hugging_face import quiet_transformers
 from whyformer.models.prompts import Message, Prompt, sink_notes
 from whyformer.models.room import check_room
 from whyformer.models.written import Written
+from whyformer.words import unknown_note
 
 if TYPE_CHECKING:
     from whyformer.models.language import LanguagePipeline
@@ -48,7 +49,7 @@ def write(
     logits = recording.logits[0]
     check_causal(why, start, logits[0])
     relevance: list[Tensor] = []
-    notes: list[str] = []
+    notes = unknown_note([start.pieces])
     for row, place in enumerate(tqdm(places, "explaining", unit="word", disable=not progress)):
         answer = recording.explain((row, int(whole.ids[0, place + 1])), method, preset)
         relevance.append(answer.relevance[0].cpu())
