@@ -17,6 +17,8 @@ from whyformer.words import Piece, words_of
 SINGLE_LABEL = "single_label_classification"
 MULTI_LABEL = "multi_label_classification"
 REGRESSION = "regression"
+#: and of models that write: the classes are the words that may follow
+NEXT_WORD = "next_word"
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,13 +25,15 @@ class Piece:
     """A token of a text: how it was written, what stood before it, and the word it belongs to.
 
     Special tokens belong to no word. ``unknown`` is the token that the model read in its place,
-    such as "[UNK]", where the tokenizer does not know what was written; else it is empty.
+    such as "[UNK]", where the tokenizer does not know what was written; else it is empty. A
+    ``sink`` gathers attention whatever it says: its score has no part in the colours.
     """
 
     text: str
     gap: str
     word: int | None
     unknown: str = ""
+    sink: bool = False
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ def span_logits(output: Any) -> Any:
     return output.start_logits.unsqueeze(2) + output.end_logits.unsqueeze(1)
 
 
+LANGUAGE = Kind("language", "AutoModelForCausalLM", "language:language_pipeline")
 #: the end of an architecture's name, and its kind
 KINDS = {
     "ForImageClassification": Kind(
@@ -55,6 +56,8 @@ KINDS = {
     ),
     "ForMultipleChoice": Kind("choices", "AutoModelForMultipleChoice", "choices:load_choices"),
     "ForMaskedLM": Kind("blanks", "AutoModelForMaskedLM", "blanks:load_blanks"),
+    "ForCausalLM": LANGUAGE,
+    "LMHeadModel": LANGUAGE,
 }
 
 

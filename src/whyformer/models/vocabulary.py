@@ -57,23 +57,29 @@ class Vocabulary:
         self.tokenizer = tokenizer
         self._decoder = tokenizer.backend_tokenizer.decoder
         self._anchor = tokenizer.backend_tokenizer.encode("a", add_special_tokens=False).tokens[-1:]
+        added = tokenizer.added_tokens_decoder.items()
+        #: tokens that are no text: starts, ends, marks of a chat
+        self.special = {*tokenizer.all_special_ids, *(i for i, mark in added if mark.special)}
+        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+        #: the token that stands for what the tokenizer does not know, where it has one
+        self.unknown = None if tokenizer.unk_token_id in ends else tokenizer.unk_token_id
+        self.special.discard(self.unknown)
         self.names = self._names(size)
-        self._places: dict[str, int] = {}
+        self.places: dict[str, int] = {}
         for place, name in enumerate(self.names):
-            self._places.setdefault(name, place)
+            self.places.setdefault(name, place)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def _names(self, size: int) -> list[str]:
         tokens = self.tokenizer.convert_ids_to_tokens(list(range(size)))
-        special = set(self.tokenizer.all_special_ids)
         names: list[str] = []
         for i, token in enumerate(tokens):
             if token is None:
                 names.append(f"<no token {i}>")
                 continue
-            text = token if i in special else self._after_anchor([token])
+            text = token if i in self.special else self._after_anchor([token])
             text = typed(text)
             names.append(text if text.isprintable() and text and BROKEN not in text else token)
         taken: set[str] = set()
@@ -93,13 +99,13 @@ class Vocabulary:
 
     def index(self, word: str) -> int:
         """The token that is written like this, or an error that shows what the word is made of."""
-        place = self._places.get(typed(word))
+        place = self.places.get(typed(word))
         if place is not None:
             return place
         if not word:
             raise TargetError('the empty word was asked for; give a word such as " girl"')
         spaced = f" {word}"
-        if spaced in self._places:
+        if spaced in self.places:
             raise TargetError(
                 f"{quoted(word)} is no token of this model; {quoted(spaced)}, with the space that "
                 "starts a word, is one"
@@ -115,11 +121,10 @@ class Vocabulary:
     def texts(self, ids: Sequence[int]) -> list[str]:
         """What each token adds to a text; a letter of several tokens stands with its last one."""
         tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
-        special = set(self.tokenizer.all_special_ids)
         texts: list[str] = []
         held: list[str] = []
         for i, (number, token) in enumerate(zip(ids, tokens, strict=True)):
-            if number in special or token is None:
+            if number in self.special or token is None:
                 texts.append(token or self.names[number])
                 held = []
                 continue

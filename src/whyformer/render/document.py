@@ -21,6 +21,7 @@ from whyformer.explanation import Sound
 from whyformer.render.colour import hexadecimal, scale
 from whyformer.render.image import enlarged
 from whyformer.render.sheet import ClassScore, Sheet, View
+from whyformer.words import Piece
 
 #: larger matrices stay out of the page
 LARGEST_MATRIX = 1024
@@ -61,11 +62,7 @@ def _part(sheet: Sheet, for_page: bool, picture: str = "") -> dict[str, Any]:
         if for_page:
             data["image"]["src"] = picture or png_data(enlarged(sheet.image))
     else:
-        data["pieces"] = [
-            {"text": p.text, "gap": p.gap, "word": p.word, "content": p.word is not None}
-            | ({"unknown": p.unknown} if p.unknown else {})
-            for p in sheet.pieces or []
-        ]
+        data["pieces"] = [piece_entry(piece) for piece in sheet.pieces or []]
     if for_page and sheet.sound is not None:
         data["sound"] = wav_data(sheet.sound)
     if for_page and sheet.image is not None:
@@ -77,6 +74,14 @@ def _part(sheet: Sheet, for_page: bool, picture: str = "") -> dict[str, Any]:
                 for word in sheet.words
             ]
     return data
+
+
+def piece_entry(p: Piece) -> dict[str, Any]:
+    return (
+        {"text": p.text, "gap": p.gap, "word": p.word, "content": p.word is not None}
+        | ({"unknown": p.unknown} if p.unknown else {})
+        | ({"sink": True} if p.sink else {})
+    )
 
 
 def png_data(image: Image.Image) -> str:

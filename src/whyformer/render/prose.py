@@ -44,10 +44,15 @@ def marked_words(sheet: Sheet, view: View, pieces: bool = False) -> list[Marked]
     else:
         units = [(word.marked, word.gap, word.pieces) for word in sheet.words]
     scores = [max(float(view.scores[i]) for i in places) for _, _, places in units]
-    highest = view.top or max([score for score in scores if score > 0], default=1.0)
+    sinks = {i for i, piece in enumerate(sheet.pieces or []) if piece.sink}
+    told = [
+        0.0 if sinks.intersection(places) else max(score, 0.0)
+        for score, (_, _, places) in zip(scores, units, strict=True)
+    ]
+    highest = view.top or max(told, default=0.0) or 1.0
     marked = []
-    for (text, gap, _), score in zip(units, scores, strict=True):
-        strength = max(score, 0.0) / highest
+    for (text, gap, _), score, amount in zip(units, scores, told, strict=True):
+        strength = amount / highest
         ground = coloured(np.asarray(strength), stops)
         marked.append(Marked(text, gap, score, strength, _triple(ground), readable_on(ground)))
     return marked

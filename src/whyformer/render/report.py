@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -33,7 +33,7 @@ PAGE = """<!doctype html>
 """
 
 START = """
-whyformerViewer(
+%s(
   document.getElementById("why-root"),
   JSON.parse(document.getElementById("why-data").textContent)
 );
@@ -45,7 +45,15 @@ UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028
 
 def report_html(document: Mapping[str, Any]) -> str:
     """The document as a page of its own; strings in it stay text, whatever they hold."""
-    style, script = asset("viewer.css"), asset("viewer.js") + START
+    return page_html(document, ["viewer.css"], ["viewer.js"], "whyformerViewer")
+
+
+def page_html(
+    document: Mapping[str, Any], styles: Sequence[str], scripts: Sequence[str], entry: str
+) -> str:
+    """A page of files of the viewer; ``entry`` is the function that shows the document."""
+    style = "".join(asset(name) for name in styles)
+    script = "".join(asset(name) for name in scripts) + START % entry
     policy = (
         f"default-src 'none'; img-src data:; media-src data:; script-src '{source_hash(script)}'; "
         f"style-src '{source_hash(style)}'; base-uri 'none'; form-action 'none'"

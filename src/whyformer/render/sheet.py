@@ -35,8 +35,13 @@ class ClassScore:
 
     @property
     def name(self) -> str:
-        """The first of a label's synonyms: "tabby" of "tabby, tabby cat"."""
-        return self.label.split(",")[0].strip() or str(self.index)
+        """The first of a label's synonyms: "tabby" of "tabby, tabby cat".
+
+        A label that starts or ends with a space, as words of a language model do, is quoted.
+        """
+        if self.label.strip() != self.label:
+            return f'"{self.label}"'
+        return self.label.split(",")[0].strip() or self.label or str(self.index)
 
     @property
     def number(self) -> str:

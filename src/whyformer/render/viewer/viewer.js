@@ -46,6 +46,11 @@
   }
 
   const quote = (text) => `\u201c${text.length > 32 ? text.slice(0, 31) + "\u2026" : text}\u201d`;
+  /** A label as it is typed: a space at its ends is seen between quotation marks. */
+  const spaced = (label) => (label.trim() === label ? label : `"${label}"`);
+  /** What was asked: a class in quotation marks, anything else in its own words. */
+  const named = ({ index, label }) =>
+    index < 0 ? label : label.trim() === label ? quote(label) : spaced(label);
   const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
   const lerp = (a, b, t) => a + (b - a) * t;
   const mix = (a, b, t) => a.map((x, i) => lerp(x, b[i], t));
@@ -87,9 +92,11 @@
     return Array.from(bytes, (byte) => (byte / 255) * view.rows.scale[token]);
   }
 
-  /** One value a unit, a word's being its strongest piece's; null for the unit whose row it is. */
+  /** One value a unit, a word's being its strongest piece's; null for the unit whose row it is,
+      and for a sink, which has no part in the scale. */
   function unitValues(view, units, chosen) {
-    const strongest = (scores) => units.map((unit) => largestOf(unit.map((token) => scores[token])));
+    const strongest = (scores) => units.map((unit) =>
+      unit.sunk ? null : largestOf(unit.map((token) => scores[token])));
     if (chosen === null || !view.rows) return strongest(view.scores);
     const rows = units[chosen].map((token) => rowOf(view, token));
     const values = strongest(rows[0].map((_, j) => largestOf(rows.map((row) => row[j]))));
@@ -246,7 +253,7 @@
     const output = (c) => (c.logit === null ? "" : number(c.logit));
     const amount = (c) => (c.probability === null ? output(c) : percent(c.probability));
     const classTitle = (rank) =>
-      rank < 0 ? "Every class" : `${asked[rank].label} \u00b7 ${amount(asked[rank])}`;
+      rank < 0 ? "Every class" : `${spaced(asked[rank].label)} \u00b7 ${amount(asked[rank])}`;
 
     function unitName(part, index) {
       if (!part.isImage) return quote(part.units[index].map((i) => part.pieces[i].text).join(""));
@@ -295,7 +302,7 @@
       const fill = el("span", { class: "why-fill" });
       fill.style.width = `${100 * (c.probability || 0)}%`;
       const parts = [
-        el("span", { class: "why-name", title: c.label }, c.label),
+        el("span", { class: "why-name", title: c.label }, spaced(c.label)),
         el("span", { class: "why-amount" }, amount(c)),
         c.probability === null ? null : el("span", { class: "why-bar" }, fill),
       ];
@@ -358,7 +365,11 @@
       offered.length > 1 ? compare : null,
       pictured ? opacitySlider() : null,
     ];
-    const titles = { multi_label_classification: "Classes, each on its own", regression: "Output" };
+    const titles = {
+      multi_label_classification: "Classes, each on its own",
+      regression: "Output",
+      next_word: "Next word",
+    };
     const rail = [
       group(titles[data.problem] || "Classes", "why-classes", listed.map(classRow), host?.search),
       group("Method", "why-methods", methodRows(), host?.options),
@@ -373,7 +384,7 @@
         el("div", { class: "why-rail" }, ...rail),
         el("div", { class: "why-main" }, banner, el("div", { class: "why-tools" }, ...tools), stages)));
 
-    function makeUnits(part) {
+    function unitsOf(part) {
       if (part.isImage) return part.views[0].scores.map((_, i) => [i]);
       if (state.pieces) return part.pieces.map((_, i) => [i]);
       const words = new Map();
@@ -381,6 +392,12 @@
         if (piece.content) words.set(piece.word, [...(words.get(piece.word) || []), i]);
       });
       return [...words.values()];
+    }
+
+    function makeUnits(part) {
+      const units = unitsOf(part);
+      units.forEach((unit) => (unit.sunk = unit.some((i) => part.pieces?.[i].sink)));
+      return units;
     }
 
     /** Panels of further inputs have no rows of single tokens, so nothing is chosen there. */
@@ -450,7 +467,8 @@
       const rank = `${ordinal(1 + known.filter((other) => other > value).length)} of ${known.length}`;
       const facts = [number(value), percent(value / total), rank].join(" \u00b7 ");
       const name = el("b", {}, unitName(part, hover));
-      panel.read.replaceChildren(name, " ", value === null ? "the token itself" : facts);
+      const silent = hover === state.chosen ? "the token itself" : "not coloured: see the notes";
+      panel.read.replaceChildren(name, " ", value === null ? silent : facts);
     }
 
     function paint(panel, view) {
@@ -497,7 +515,7 @@
       }
       const ranks = [...new Set(shown.map(classOf))].filter((rank) => rank >= 0);
       if (!ranks.length) return "Where it looked, whatever the class";
-      const whys = ranks.map((rank) => `why ${quote(asked[rank].label)}`).join(", ");
+      const whys = ranks.map((rank) => `why ${named(asked[rank])}`).join(", ");
       return `W${whys.slice(1)}?`;
     }
 
@@ -563,5 +581,6 @@
     };
   }
 
+  whyformerViewer.tools = { el, button, number, percent, quote, spaced, mix, css, inkOn, fromHex };
   globalThis.whyformerViewer = whyformerViewer;
 })();

@@ -1,0 +1,277 @@
+"""Language models: why this word follows, and why it rather than that one."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whyformer.engine.rules import DEFAULT_PRESET
+from whyformer.errors import InputError, TargetError
+from whyformer.explainer import Explainer
+from whyformer.explanation import NEXT_WORD, Explanation
+from whyformer.methods import DEFAULT_METHOD, get_method
+from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.prompts import Message, Prompt, read_prompt, sink_notes, with_sink
+from whyformer.models.room import check_room, longest_prompt
+from whyformer.models.vocabulary import Vocabulary, fast, load_tokenizer, quoted
+from whyformer.models.written import Written
+from whyformer.recording import Recording
+from whyformer.targets import Contrast, class_index, listed
+from whyformer.words import Piece, unknown_note
+
+#: longer prompts have no matrix of every piece's own row: no page shows it
+MOST_ROWS = 1024
+
+
+class LanguagePipeline(Pipeline):
+    """A model that writes, with its own tokenizer.
+
+    Reads a text, or a chat as a list of messages. Its classes are the tokens of its vocabulary,
+    called by their text: " girl" starts a word, "girl" goes on with one. ``position=p`` asks about
+    the token that follows piece p, counted from 0, a start token included, or from the end; by
+    default -1, the last piece.
+    """
+
+    kind = "language"
+    takes = "text"
+
+    def __init__(self, name: str, explainer: Explainer, tokenizer: Any) -> None:
+        super().__init__(name, explainer)
+        self.vocabulary = Vocabulary(tokenizer, size_of(explainer.model, tokenizer))
+        if not explainer.labels_given:
+            explainer.labels = self.vocabulary.names
+        explainer.problem = NEXT_WORD
+        self.longest = longest_prompt(explainer.model)
+        self._takes_rows = "logits_to_keep" in inspect.signature(self.model.forward).parameters
+
+    @property
+    def tokenizer(self) -> Any:
+        return self.vocabulary.tokenizer
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        return {"longest": self.longest}
+
+    def _prepared_example(self) -> bytes:
+        settings = json.loads(self.tokenizer.backend_tokenizer.to_str())
+        for passing in ("truncation", "padding"):
+            settings.pop(passing, None)
+        return json.dumps(settings, sort_keys=True).encode()
+
+    def read(self, given: str | list[Message]) -> Prompt:
+        """The prompt in pieces; one that the model cannot take is refused."""
+        prompt = read_prompt(given, self.vocabulary, self.name)
+        if self.longest is not None and len(prompt) > self.longest:
+            raise InputError(
+                f"the prompt has {len(prompt)} pieces, more than the {self.longest} that "
+                f"{self.name} takes; shorten it"
+            )
+        return with_sink(prompt, self.explainer)
+
+    def record(self, inputs: str | list[Message], *, progress: bool = False) -> RecordedPrompt:
+        """Read a prompt; ``progress`` has no effect: one forward reads all of it."""
+        return RecordedPrompt(self, self.read(inputs))
+
+    def index_of(self, item: Any) -> int:
+        """The token of a word, or of a number."""
+        if isinstance(item, str):
+            return self.vocabulary.index(item)
+        return class_index(item, len(self.vocabulary), None)
+
+    def rows(self, prompt: Prompt, places: Sequence[int], maps: bool = True) -> Recording:
+        """The forward, recorded, with the output's rows at these places and no others."""
+        inputs: dict[str, Any] = {"input_ids": prompt.ids}
+        explainer = self.explainer
+        if self._takes_rows:
+            inputs["logits_to_keep"] = torch.tensor(places)
+        else:
+            explainer = Explainer(
+                self.model,
+                output=lambda out: out.logits[:, list(places)],
+                labels=self.explainer.labels,
+            )
+        return Recording(explainer, inputs, content=prompt.content, maps=maps)
+
+    def generate(
+        self,
+        prompt: str | list[Message],
+        tokens: int = 30,
+        method: str = DEFAULT_METHOD,
+        preset: str = DEFAULT_PRESET,
+        *,
+        progress: bool = True,
+        **options: Any,
+    ) -> Written:
+        """Let the model write, and explain every token that it wrote.
+
+        ``options`` go to transformers' ``model.generate``; without any the likeliest token is
+        taken each time. One forward reads the whole text, each token costs a method's backward.
+
+        Examples:
+            >>> why = whyformer.load("stories15M")
+            >>> why.generate("Once upon a time", tokens=3, progress=False).save("why.html")
+            PosixPath('why.html')
+        """
+        from whyformer.models.writing import write
+
+        return write(self, prompt, tokens, method, preset, progress, options)
+
+
+class RecordedPrompt(Recorded):
+    """A prompt that a model has read, to be asked about the words that may follow any piece."""
+
+    def __init__(self, pipeline: LanguagePipeline, prompt: Prompt) -> None:
+        self.prompt = prompt
+        self._why = pipeline
+        self._kept: tuple[int, bool, Recording] | None = None
+        super().__init__(pipeline, self._recording(len(prompt) - 1, maps=False).logits[:, 0])
+
+    @property
+    def pieces(self) -> list[Piece]:
+        return self.prompt.pieces
+
+    def _explain(
+        self,
+        target: Any,
+        method: str,
+        preset: str,
+        *,
+        position: int | None = None,
+        matrix: bool = True,
+        keep_blocks: bool = False,
+        **options: Any,
+    ) -> Explanation:
+        chosen = get_method(method)
+        place = self._place(position, target)
+        question = self._question(target)
+        check_room(self._why.model, chosen, len(self.prompt))
+        recording = self._recording(place, chosen.maps or keep_blocks)
+        found = recording.explain(
+            question,
+            method,
+            preset,
+            matrix=matrix and len(self.prompt) <= MOST_ROWS,
+            keep_blocks=keep_blocks,
+            **options,
+        )
+        logits = recording.logits[:, 0]
+        notes = [*found.notes, *unknown_note([self.prompt.pieces])]
+        notes += sink_notes(self.prompt, found.relevance)
+        found = replace(
+            found,
+            logits=logits,
+            position=None if found.position is None else torch.full_like(found.position, place),
+            asked=tuple(self._in_words(item, logits[0]) for item in flat(target))
+            if found.asked
+            else (),
+            notes=(*notes, *self._siblings(target, logits[0])),
+            problem=NEXT_WORD,
+        )
+        return found.showing(found.tokens.name, pieces=[self.prompt.pieces])
+
+    def _recording(self, place: int, maps: bool) -> Recording:
+        """The forward with one row of the output; the last one is kept."""
+        kept = self._kept
+        if kept is None or kept[0] != place or (maps and not kept[1]):
+            self._kept = None
+            self._kept = kept = place, maps, self._why.rows(self.prompt, [place], maps)
+        return kept[2]
+
+    def _place(self, position: int | None, target: Any) -> int:
+        """The piece that is asked about: as said, as the target's tuples say, or the last."""
+        named = {item[0] for item in leaves(target) if isinstance(item, tuple) and len(item) == 2}
+        named |= set() if position is None else {position}
+        if len(named) > 1:
+            raise TargetError(
+                f"positions {', '.join(map(str, sorted(named)))} are asked about at once; ask "
+                "about one after the other"
+            )
+        place = named.pop() if named else -1
+        count = len(self.prompt)
+        if isinstance(place, bool) or not isinstance(place, int) or not -count <= place < count:
+            raise TargetError(
+                f"position {place} of a prompt with {count} pieces; choose from 0 to {count - 1}, "
+                f"or from -{count} to -1, counted from its end"
+            )
+        return place % count
+
+    def _question(self, target: Any) -> Any:
+        """The target as the recording reads it: the only row, and the numbers of tokens."""
+        target = listed(target)
+        if isinstance(target, list):
+            return [self._question(item) for item in target]
+        if isinstance(target, Contrast):
+            return Contrast(self._question(target.a), self._question(target.b))
+        if callable(target):
+            return lambda logits: target(logits[:, 0])
+        return None if target is None else (0, self._why.index_of(word_of(target)))
+
+    def _in_words(self, item: Any, logits: Tensor) -> str:
+        if isinstance(item, Contrast):
+            return f"{self._in_words(item.a, logits)} rather than {self._in_words(item.b, logits)}"
+        word = word_of(item)
+        index = int(logits.argmax()) if word is None else self._why.index_of(word)
+        return quoted(self._why.vocabulary.names[index])
+
+    def _siblings(self, target: Any, logits: Tensor) -> list[str]:
+        """Of words that go on with another: that the same behind a space is likelier."""
+        places = self._why.vocabulary.places
+        found = []
+        for word in filter(lambda word: isinstance(word, str), map(word_of, leaves(target))):
+            spaced = places.get(f" {word}")
+            if word in places and spaced is not None and logits[spaced] > logits[places[word]]:
+                found.append(
+                    f"{quoted(word)} goes on with a word; {quoted(f' {word}')}, which starts one, "
+                    "is likelier here"
+                )
+        return found
+
+
+def language_pipeline(folder: Path, name: str, explainer: Explainer) -> LanguagePipeline:
+    return written_by(load_tokenizer(folder, name), name, explainer)
+
+
+def written_by(tokenizer: Any, name: str, explainer: Explainer) -> LanguagePipeline:
+    """A language model that a transformers tokenizer reads and writes texts for."""
+    return LanguagePipeline(name, explainer, fast(tokenizer, name))
+
+
+def size_of(model: nn.Module, tokenizer: Any) -> int:
+    """How many tokens the model's head tells apart."""
+    find: Any = getattr(model, "get_output_embeddings", lambda: None)
+    head = find()
+    if head is not None:
+        return int(head.weight.shape[0])
+    return int(getattr(model.config, "vocab_size", None) or len(tokenizer))
+
+
+def flat(target: Any) -> Iterator[Any]:
+    """The targets of nested lists, one after the other."""
+    target = listed(target)
+    if isinstance(target, list):
+        for item in target:
+            yield from flat(item)
+    else:
+        yield target
+
+
+def leaves(target: Any) -> Iterator[Any]:
+    """The same, a contrast as its two sides."""
+    for item in flat(target):
+        if isinstance(item, Contrast):
+            yield from leaves(item.a)
+            yield from leaves(item.b)
+        else:
+            yield item
+
+
+def word_of(item: Any) -> Any:
+    """What is asked about: (position, word) without the position."""
+    return item[1] if isinstance(item, tuple) and len(item) == 2 else item

@@ -1,0 +1,178 @@
+"""What a model wrote, drawn: a page, a picture, numbers, and lines for the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whyformer import __version__
+from whyformer.errors import InputError, nearest
+from whyformer.files import write_whole
+from whyformer.render.colour import coloured, hexadecimal, ink, readable_on
+from whyformer.render.document import piece_entry, png_bytes
+from whyformer.render.matrix import matrix_picture, shares_of
+from whyformer.render.report import page_html
+from whyformer.words import printable, shorten
+
+if TYPE_CHECKING:
+    from whyformer.models.written import Written
+
+#: words that a line of the terminal names as a word's sources
+SOURCES = 4
+
+
+def save_story(written: Written, path: str | Path, title: str = "") -> Path:
+    """Write a page, the matrix as a picture, or numbers: .html, .png, .json, .npz."""
+    target = Path(path)
+    story_writer(target)(written, target, title)
+    return target
+
+
+def story_writer(path: Path) -> Callable[[Written, Path, str], None]:
+    """What writes a file of that name, or an error that lists the endings there are."""
+    ending = path.suffix.lower()
+    if ending not in WRITERS:
+        raise InputError(
+            f"{path.name!r} has {'no ending' if not ending else f'the ending {ending!r}'}; a text "
+            f"that a model wrote is saved as {', '.join(WRITERS)}; {nearest(ending, WRITERS)}"
+        )
+    return WRITERS[ending]
+
+
+def story_document(written: Written, title: str = "") -> dict[str, Any]:
+    """JSON-able. ``words`` are the written tokens in order: ``piece`` is a token's place among the
+    ``pieces``, ``scores`` tell how much each piece before it spoke for it.
+    """
+    probabilities = written.probabilities.tolist()
+    words = []
+    for number, probability in enumerate(probabilities):
+        place = written.start + number
+        best = [{"label": name, "probability": p} for name, p in written.candidates(number)]
+        words.append(
+            {
+                "piece": place,
+                "label": written.labels[written.ids[place]],
+                "target": written.ids[place],
+                "probability": probability,
+                "candidates": best,
+                "scores": written.relevance[number, :place].tolist(),
+            }
+        )
+    return {
+        "whyformer": __version__,
+        "kind": "story",
+        "title": title or shorten(written.prompt),
+        "model": written.model,
+        "method": written.method,
+        "preset": written.preset,
+        "notes": list(written.notes),
+        "prompt": written.prompt,
+        "text": written.text,
+        "start": written.start,
+        "pieces": [piece_entry(piece) for piece in written.pieces],
+        "words": words,
+    }
+
+
+def story_html(written: Written, title: str = "") -> str:
+    return page_html(
+        story_document(written, title),
+        ["viewer.css", "story.css"],
+        ["viewer.js", "story.js"],
+        "whyformerStory",
+    )
+
+
+def _save_html(written: Written, path: Path, title: str) -> None:
+    write_whole(path, story_html(written, title))
+
+
+def _save_png(written: Written, path: Path, title: str) -> None:
+    write_whole(path, png_bytes(matrix_picture(written, title)))
+
+
+def _save_json(written: Written, path: Path, title: str) -> None:
+    text = json.dumps(story_document(written, title), indent=1, ensure_ascii=False)
+    write_whole(path, text + "\n")
+
+
+def _save_npz(written: Written, path: Path, title: str) -> None:
+    """``scores`` (written, pieces), the ``pieces``, their ``ids``, and where the prompt ends."""
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        scores=written.relevance.double().numpy(),
+        pieces=np.array([piece.text for piece in written.pieces]),
+        ids=np.array(written.ids),
+        start=np.array(written.start),
+        probabilities=written.probabilities.numpy(),
+        method=np.array(written.method),
+    )
+    write_whole(path, buffer.getvalue())
+
+
+WRITERS: dict[str, Callable[[Written, Path, str], None]] = {
+    ".html": _save_html,
+    ".png": _save_png,
+    ".json": _save_json,
+    ".npz": _save_npz,
+}
+
+
+def story_text(written: Written, *, colour: bool) -> str:
+    """The text, then every written token with the words that spoke most for it."""
+    names = [piece.text for piece in written.pieces]
+    lines = [
+        f"{written.model}: {written.text}",
+        f"why each word, by {written.method}:",
+    ]
+    width = max(len(name) for name in names[written.start :])
+    shares = shares_of(written)
+    for number, probability in enumerate(written.probabilities.tolist()):
+        place = written.start + number
+        best = np.argsort(-shares[number, :place])[:SOURCES]
+        sources = [
+            _source(names[i], shares[number, i], colour) for i in best if shares[number, i] > 0
+        ]
+        said = ", ".join(sources) or "nothing before it speaks for it"
+        lines.append(f"  {names[place]:<{width}}  {probability:4.2f}  {said}")
+    notes = [f"note: {note}" for note in written.notes]
+    return "\n".join(line if "\033" in line else printable(line) for line in [*lines, *notes])
+
+
+def _source(name: str, share: float, colour: bool) -> str:
+    name = printable(name)
+    if not colour:
+        return f"{name} {share:.2f}"
+    ground = coloured(np.asarray(share), ink(0))
+    letter = readable_on(ground)
+    codes = f"48;2;{';'.join(map(str, ground))};38;2;{';'.join(map(str, letter))}"
+    return f"\033[{codes}m{name}\033[0m"
+
+
+def story_fragment(written: Written) -> str:
+    """For notebooks: the text, and a table of the words that each word came from."""
+    shares = shares_of(written)
+    rows = []
+    for number, probability in enumerate(written.probabilities.tolist()):
+        place = written.start + number
+        cells = []
+        for piece, share in zip(written.pieces[:place], shares[number], strict=False):
+            ground = coloured(np.asarray(max(share, 0.0)), ink(0))
+            style = f"background:{hexadecimal(ground)};color:{hexadecimal(readable_on(ground))}"
+            cells.append(f'{escape(piece.gap)}<span style="{style}">{escape(piece.text)}</span>')
+        name = escape(written.pieces[place].text)
+        rows.append(
+            f"<details><summary><b>{name}</b> {probability:.2f}</summary>"
+            f'<div style="white-space:pre-wrap">{"".join(cells)}</div></details>'
+        )
+    notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in written.notes)
+    style = "background:#fff;color:#202124;padding:12px;border-radius:8px;line-height:1.8"
+    text = escape(written.text)
+    return f'<div style="{style}"><p style="white-space:pre-wrap">{text}</p>{"".join(rows)}{notes}</div>'
