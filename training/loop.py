@@ -1,8 +1,9 @@
-"""What both trainings share: the schedule, a loop with a log, and how a model is kept."""
+"""What the trainings share: the schedule, a loop with a log, and how a model is kept."""
 
 from __future__ import annotations
 
 import math
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -58,6 +59,14 @@ def fit(
             tqdm.write(f"step {step + 1}/{steps}  loss {recent:.4f}  {spent:.1f} min")
     modules.eval()
     return losses
+
+
+def saved(model: Any, *processors: Any) -> dict[str, bytes | str]:
+    """The files of a transformers model in half precision and of what prepares its inputs."""
+    with tempfile.TemporaryDirectory() as folder:
+        for part in (model.half(), *processors):
+            part.save_pretrained(folder)
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
 def keep(files: dict[str, bytes | str], folder: Path) -> None:

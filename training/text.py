@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from tokenizers import BertWordPieceTokenizer
 from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
-from loop import PACKAGE, fit, keep
+from loop import PACKAGE, fit, keep, saved
 
 LABELS = ["negative", "positive"]
 LONGEST = 256
@@ -172,11 +171,7 @@ def main() -> None:
         depth=model.config.num_hidden_layers, width=model.config.hidden_size,
         epochs=options.epochs, seed=options.seed,
     )  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        model.half().save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        files: dict[str, bytes | str] = {f.name: f.read_bytes() for f in Path(folder).iterdir()}
-    keep({**files, "README.md": card}, options.out)
+    keep({**saved(model, tokenizer), "README.md": card}, options.out)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,2 @@
-"""What ships with the package so that everything runs offline: two models, scenes and reviews."""
+"""What ships with the package so that everything runs offline: models, scenes, captions,
+stories and reviews."""

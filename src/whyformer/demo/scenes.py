@@ -66,6 +66,16 @@ def draw_scene(
     return Scene(image, chosen, np.stack(masks))
 
 
+def boxes_of(scene: Scene) -> np.ndarray:
+    """Each digit's box in pixels, (digits, 4): left, top, right, bottom; right and bottom are the
+    first that it no longer covers."""
+    boxes = []
+    for mask in scene.masks:
+        rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+        boxes.append((columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
+    return np.array(boxes)
+
+
 def draw_ground(rng: np.random.Generator) -> np.ndarray:
     """A tinted ground with light and shade, grain and stripes, and strokes lying about."""
     shade = sum(noise(rng, cells, rng.uniform(4, 20)) for cells in (6, 12, 24))

@@ -1,0 +1,227 @@
+"""Short stories with a question: the next word is decided by one known earlier word.
+
+>>> story = draw_story(seed=2)
+>>> story.text
+'max was thirsty. lucy was dirty. what did max need? a'
+>>> story.answer, story.words[story.deciding], story.rival
+('drink', 'thirsty', 'bath')
+
+A story is a pure function of its arguments. The fact that a story of ``split="test"`` asks for is
+stated in no training story, and every story holds a second fact of the same kind: a rival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+#: the words that fill each slot; a story uses each at most once
+FILLERS = {
+    "name": "tom anna ben lucy max emma sam nina paul rosa".split(),
+    "thing": "key coin ring book ball lamp cup hat pen bell".split(),
+    "colour": "red blue green white black yellow brown grey pink orange".split(),
+    "container": "box bag drawer basket".split(),
+    "food": "bread cheese soup rice cake fish honey salad pasta fruit".split(),
+    "town": "park school river market station library beach museum farm church".split(),
+    "state": "hungry thirsty tired cold dirty lost ill wet bored late".split(),
+    "noun": (
+        "dog cat horse bird child girl boy tree car boat "
+        "dogs cats horses birds children girls boys trees cars boats"
+    ).split(),
+}
+#: what helps in each state: here the answer is another word than the one that decides it
+HELP = dict(
+    zip(FILLERS["state"], "meal drink nap coat bath map pill towel game taxi".split(), strict=True)
+)
+ADJECTIVES = "big small old new".split()
+#: one of so many pairs of a fact's two words is kept from training
+HELD_OUT = 5
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of fact: what is stated, what is asked, and what the question's answer goes on with.
+
+    ``known`` is the slot that the question names and ``asked`` the one that decides the answer.
+    """
+
+    known: str
+    asked: str
+    fact: str
+    question: str
+
+
+KINDS = {
+    "place": Kind(
+        "thing", "colour", "{name} put the {known} in the {asked} {container} .",
+        "where is the {known} ? in the {answer} {container} .",
+    ),
+    "owner": Kind("thing", "name", "{asked} has the {known} .", "who has the {known} ? {answer} ."),
+    "taste": Kind(
+        "name", "food", "{known} likes {asked} .",
+        "what does {known} like ? {known} likes {answer} .",
+    ),
+    "visit": Kind(
+        "name", "town", "{known} went to the {asked} .", "where is {known} ? at the {answer} ."
+    ),
+    "paint": Kind(
+        "thing", "colour", "the {known} is {asked} .", "what colour is the {known} ? {answer} ."
+    ),
+    "need": Kind(
+        "name", "state", "{known} was {asked} .", "what did {known} need ? a {answer} ."
+    ),
+}  # fmt: skip
+#: a sentence whose verb agrees with its first noun, whatever the second one is
+NUMBER = "the {known} near the {other} {answer} {adjective} ."
+ENDS = (".", "?")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A place of a story whose word is decided: by the word at ``deciding``, found with the words
+    at ``pointing``: what the question names, there and where it was stated."""
+
+    place: int
+    answer: str
+    rival: str
+    deciding: int
+    pointing: tuple[int, ...]
+    kind: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """``words`` up to where the answer is asked for; punctuation marks are words too."""
+
+    words: tuple[str, ...]
+    answer: str
+    rival: str
+    deciding: int
+    pointing: tuple[int, ...]
+    kind: str
+
+    @property
+    def text(self) -> str:
+        return spelled(self.words)
+
+
+def draw_story(seed: int | Sequence[int], split: str = "test", kind: str | None = None) -> Story:
+    """A story up to its last question, which is of the given ``kind`` or of any."""
+    words, asks = tell(np.random.default_rng(seed), split, kind)
+    last = asks[-1]
+    return Story(
+        tuple(words[: last.place]), last.answer, last.rival, last.deciding, last.pointing, last.kind
+    )
+
+
+def tell(
+    rng: np.random.Generator, split: str, kind: str | None = None
+) -> tuple[list[str], list[Ask]]:
+    """A whole story: two to four facts, then one to four questions, with their answers."""
+    last = kind or str(rng.choice([*KINDS, "number"]))
+    about = [last] * 2 if last in KINDS else []
+    while len(about) < rng.integers(2, 5):
+        about.append(str(rng.choice(list(KINDS))))
+    unused = {slot: [str(w) for w in rng.permutation(words)] for slot, words in FILLERS.items()}
+    facts = [(name, filled(KINDS[name], unused, split, i == 0)) for i, name in enumerate(about)]
+    others = [i for i in range(1, len(facts)) if answerable(facts, i) and rng.random() < 0.5]
+    asked = [int(i) for i in rng.permutation(others)] + ([0] if last in KINDS else [])
+    order = [int(i) for i in rng.permutation(len(facts))]
+    words: list[str] = []
+    stated: dict[int, dict[str, int]] = {}
+    for i in order:
+        name, fillers = facts[i]
+        stated[i] = append(words, KINDS[name].fact, fillers)
+    asks = [question(words, facts, i, stated[i]) for i in asked]
+    if last not in KINDS:
+        asks.append(agreement(rng, words, unused["noun"], split))
+    return words, asks
+
+
+def filled(kind: Kind, unused: dict[str, list[str]], split: str, sought: bool) -> dict[str, str]:
+    """Words for every slot of a fact, taken out of ``unused``; ``sought``: it will be asked for."""
+    known = unused[kind.known].pop()
+    allowed = [
+        word for word in unused[kind.asked]
+        if held_out(kind, known, word) == (split == "test") or (split == "test" and not sought)
+    ]  # fmt: skip
+    if not allowed:
+        unused[kind.known].insert(0, known)
+        return filled(kind, unused, split, sought)
+    asked = allowed[-1]
+    unused[kind.asked].remove(asked)
+    answer = HELP[asked] if kind.asked == "state" else asked
+    others = {
+        slot: unused[slot].pop() for slot in ("name", "container") if f"{{{slot}}}" in kind.fact
+    }
+    return {"known": known, "asked": asked, "answer": answer, **others}
+
+
+def held_out(kind: Kind, known: str, asked: str) -> bool:
+    places = FILLERS[kind.known].index(known), FILLERS[kind.asked].index(asked)
+    return sum(places) % HELD_OUT == 0
+
+
+def answerable(facts: Sequence[tuple[str, dict[str, str]]], index: int) -> bool:
+    """Whether another fact of the same kind gives a rival."""
+    return sum(name == facts[index][0] for name, _ in facts) > 1
+
+
+def append(words: list[str], template: str, fillers: dict[str, str]) -> dict[str, int]:
+    """Write a sentence; returns the place of each slot's last word."""
+    places: dict[str, int] = {}
+    for word in template.split():
+        slot = word.strip("{}") if word.startswith("{") else None
+        if slot is not None:
+            places[slot] = len(words)
+        words.append(word if slot is None else fillers[slot])
+    return places
+
+
+def question(
+    words: list[str],
+    facts: Sequence[tuple[str, dict[str, str]]],
+    index: int,
+    stated: dict[str, int],
+) -> Ask:
+    name, fillers = facts[index]
+    rival = next(
+        other["answer"] for i, (kind, other) in enumerate(facts) if i != index and kind == name
+    )
+    start = len(words)
+    place = append(words, KINDS[name].question, fillers)["answer"]
+    named = [i for i in range(start, place) if words[i] == fillers["known"]]
+    pointing = (stated["known"], *named)
+    return Ask(place, fillers["answer"], rival, stated["asked"], pointing, name)
+
+
+def agreement(rng: np.random.Generator, words: list[str], nouns: list[str], split: str) -> Ask:
+    """A sentence about a noun near another; which of its pairs are for training as above."""
+    subject = nouns.pop()
+    index = FILLERS["noun"].index(subject)
+    near = [
+        noun for noun in nouns
+        if ((index + FILLERS["noun"].index(noun)) % HELD_OUT == 0) == (split == "test")
+    ]  # fmt: skip
+    forms = ["is", "are"] if index < len(FILLERS["noun"]) // 2 else ["are", "is"]
+    fillers = {
+        "known": subject, "other": str(rng.choice(near)), "answer": forms[0],
+        "adjective": str(rng.choice(ADJECTIVES)),
+    }  # fmt: skip
+    places = append(words, NUMBER, fillers)
+    return Ask(places["answer"], *forms, places["known"], (), "number")
+
+
+def spelled(words: Sequence[str]) -> str:
+    """Words as people write them: no space before a mark."""
+    return " ".join(words).replace(" .", ".").replace(" ?", "?")
+
+
+def vocabulary() -> list[str]:
+    """Every word of the language, in alphabetical order."""
+    sentences = [text for kind in KINDS.values() for text in (kind.fact, kind.question)]
+    fixed = {word for text in [*sentences, NUMBER] for word in text.split() if word[0] != "{"}
+    slots = {word for words in FILLERS.values() for word in words}
+    return sorted(fixed | slots | {*HELP.values(), *ADJECTIVES, "is", "are", *ENDS})
