@@ -175,4 +175,5 @@ def story_fragment(written: Written) -> str:
     notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in written.notes)
     style = "background:#fff;color:#202124;padding:12px;border-radius:8px;line-height:1.8"
     text = escape(written.text)
-    return f'<div style="{style}"><p style="white-space:pre-wrap">{text}</p>{"".join(rows)}{notes}</div>'
+    words = f'<p style="white-space:pre-wrap">{text}</p>'
+    return f'<div style="{style}">{words}{"".join(rows)}{notes}</div>'
