@@ -84,7 +84,8 @@ class Explanation:
     a text's tokens as written, ``picture`` an image's pixels (batch, channels, height, width).
     ``parts`` holds one for every input of the model, ``relevance`` is the first one's. ``target``
     and ``position`` are the class and its place in the output, where a class was asked for;
-    ``asked`` says in words what else was, one for each target of a sample. ``rows`` says how much
+    ``asked`` says in words what else was, one for each target of a sample, and ``boxes`` (batch,
+    targets, 4) where: left, top, right, bottom in shares of the picture. ``rows`` says how much
     of each token's own row was asked about.
     """
 
@@ -106,6 +107,7 @@ class Explanation:
     problem: str = field(default=SINGLE_LABEL, repr=False)
     pieces: list[list[Piece]] | None = field(default=None, repr=False)
     picture: Tensor | None = field(default=None, repr=False)
+    boxes: Tensor | None = field(default=None, repr=False)
 
     def part(self, name: str) -> Part:
         """The part of the input with a name, such as "input_ids"."""

@@ -56,6 +56,12 @@ KINDS = {
     ),
     "ForMultipleChoice": Kind("choices", "AutoModelForMultipleChoice", "choices:load_choices"),
     "ForMaskedLM": Kind("blanks", "AutoModelForMaskedLM", "blanks:load_blanks"),
+    "ForObjectDetection": Kind(
+        "detection", "AutoModelForObjectDetection", "detection:load_detection", None
+    ),
+    "ForSemanticSegmentation": Kind(
+        "regions", "AutoModelForSemanticSegmentation", "regions:load_regions", None
+    ),
     "ForCausalLM": LANGUAGE,
     "LMHeadModel": LANGUAGE,
 }

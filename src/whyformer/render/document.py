@@ -126,6 +126,8 @@ def _view(view: View, for_page: bool) -> dict[str, Any]:
     }
     if view.top is not None:
         entry["top"] = view.top
+    if view.box is not None:
+        entry["box"] = list(view.box)
     if for_page:
         entry["rows"] = _rows(view.rows)
     return entry

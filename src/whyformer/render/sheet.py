@@ -68,7 +68,8 @@ class View:
 
     ``scores`` are an image's patches (rows, columns) or a text's pieces. ``rows`` is the same for
     every token as the one that is asked about, where the method has it. ``top`` is the strongest
-    score of all parts of the input, where there are several: they share one scale.
+    score of all parts of the input, where there are several: they share one scale. ``box`` is where
+    it was asked: left, top, right, bottom in shares of the picture.
     """
 
     method: str
@@ -76,6 +77,7 @@ class View:
     scores: np.ndarray
     rows: np.ndarray | None = field(default=None, repr=False)
     top: float | None = None
+    box: tuple[float, ...] | None = None
 
     @property
     def strength(self) -> np.ndarray:
@@ -287,15 +289,19 @@ def _views(explanation: Explanation, sample: int, number: int) -> list[View]:
     if explanation.matrix is not None and number == 0:
         matrix = explanation.matrix
         matrices = list(matrix[sample] if several else matrix[sample : sample + 1])
+    boxes: Sequence[tuple[float, ...] | None] = [None] * len(relevances)
+    if explanation.boxes is not None:
+        boxes = [tuple(box) for box in explanation.boxes[sample].tolist()]
     return [
         View(
             explanation.method,
             question,
             _scores(part, scores),
             None if rows is None else _rows(part, rows),
+            box=box if number == 0 else None,
         )
-        for question, scores, rows in zip(
-            _questions(explanation, sample), relevances, matrices, strict=True
+        for question, scores, rows, box in zip(
+            _questions(explanation, sample), relevances, matrices, boxes, strict=True
         )
     ]
 

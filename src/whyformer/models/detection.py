@@ -1,0 +1,202 @@
+"""Detectors: what was found where, then why this class and why this edge of its box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from whyformer.errors import InputError, TargetError, nearest
+from whyformer.explanation import MULTI_LABEL, SINGLE_LABEL, Explanation
+from whyformer.models.hugging_face import image_pipeline
+from whyformer.models.images import ImageInput, ImagePipeline, read_image
+from whyformer.models.pipeline import Recorded
+from whyformer.targets import Contrast, class_index
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from whyformer.explainer import Explainer
+    from whyformer.recording import Recording
+
+#: what detectors with a softmax say where nothing is
+NOTHING = "no object"
+#: an edge of a box (centre x, centre y, width, height), as a function of it
+EDGES: dict[str, Callable[[Tensor], Tensor]] = {
+    "left": lambda box: box[:, 0] - box[:, 2] / 2,
+    "top": lambda box: box[:, 1] - box[:, 3] / 2,
+    "right": lambda box: box[:, 0] + box[:, 2] / 2,
+    "bottom": lambda box: box[:, 1] + box[:, 3] / 2,
+}
+
+
+def load_detection(folder: Path, name: str, explainer: Explainer) -> DetectionPipeline:
+    return DetectionPipeline.of(image_pipeline(folder, name, explainer))
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Something that was found: its class, how sure the model is, and its box.
+
+    ``box`` is left, top, right, bottom in shares of the picture; ``query`` is the model's row for
+    it.
+    """
+
+    label: str
+    probability: float
+    box: tuple[float, float, float, float]
+    query: int
+
+
+class DetectionPipeline(ImagePipeline):
+    """A detector with its own preprocessing.
+
+    ``why.detections(photo)`` lists what was found, the surest first. ``target`` is a class, and the
+    model's surest finding of it is explained; ``position`` counts on from there. ``edge`` asks
+    about the box: why is its "left", "top", "right" or "bottom" edge no further to the left or up?
+
+    Examples:
+        >>> why = whyformer.load("./my-detector")
+        >>> why("street.jpg", target="bicycle", position=1).save("why.png")
+        PosixPath('why.png')
+        >>> why("street.jpg", target="bicycle", edge="left", method="fullgrad").show()
+    """
+
+    kind, takes = "detection", "image"
+
+    @classmethod
+    def of(cls, images: ImagePipeline) -> DetectionPipeline:
+        """A detector that is prepared for as an image classifier is."""
+        return cls(images.name, images.explainer, images._prepare, images._mean, images._std)
+
+    def detections(self, image: ImageInput, threshold: float = 0.5) -> list[Detection]:
+        """What was found with at least this probability, the surest first."""
+        return self.record(image).detections(threshold)
+
+    def record(self, inputs: Any, *, progress: bool = False) -> RecordedDetections:
+        given = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        if len(given) != 1:
+            raise InputError(f"{len(given)} images were given; a detector is asked about one")
+        notes: list[str] = []
+        pixels = self._prepare([read_image(given[0], notes)])
+        recording = self.explainer.record(pixels)
+        return RecordedDetections(self, recording, self._picture(pixels), tuple(notes))
+
+
+class RecordedDetections(Recorded):
+    """An image in which a model has found things. ``logits`` are those of the surest finding."""
+
+    _recording: Recording
+
+    def __init__(
+        self,
+        pipeline: DetectionPipeline,
+        recording: Recording,
+        picture: Tensor,
+        notes: tuple[str, ...],
+    ) -> None:
+        found = recording.logits
+        names = pipeline.labels or [str(i) for i in range(found.shape[-1])]
+        softmax = found.shape[-1] == len(names) + 1
+        self._labels = [*names, NOTHING] if softmax else names
+        self._problem = SINGLE_LABEL if softmax else MULTI_LABEL
+        #: (queries, classes), without the class for nothing
+        self._shares = (found.softmax(-1)[..., :-1] if softmax else found.sigmoid())[0]
+        boxes = getattr(recording.trace.returned, "pred_boxes", None)
+        if not isinstance(boxes, Tensor):
+            raise InputError(f"{pipeline.name} returned no pred_boxes: it is no detector of boxes")
+        self._boxes = boxes.detach()
+        self._recording, self._picture, self._notes = recording, picture, notes
+        best = int(self._shares.amax(-1).argmax())
+        super().__init__(pipeline, found[:, best])
+
+    def detections(self, threshold: float = 0.5) -> list[Detection]:
+        """What was found with at least this probability, the surest first."""
+        shares, classes = self._shares.max(-1)
+        ranked = [q for q in shares.argsort(descending=True).tolist() if shares[q] >= threshold]
+        return [
+            Detection(self._labels[int(classes[q])], float(shares[q]), self._corners(q), q)
+            for q in ranked
+        ]
+
+    def _corners(self, query: int) -> tuple[float, float, float, float]:
+        left, top, right, bottom = (float(edge(self._boxes[:, query])) for edge in EDGES.values())
+        return left, top, right, bottom
+
+    def _explain(
+        self,
+        target: Any,
+        method: str,
+        preset: str,
+        *,
+        position: int | str = 0,
+        edge: str | None = None,
+        **options: Any,
+    ) -> Explanation:
+        if isinstance(target, Contrast):
+            query, index = self._find(target.a, position)
+            other = class_index(target.b, len(self._labels), self._labels)
+            asked: Any = Contrast((query, index), (query, other))
+            words: tuple[str, ...] = (f"{self._labels[index]} rather than {self._labels[other]}",)
+            return self._shown(asked, [query], None, words, method, preset, options)
+        if edge is not None:
+            query, index = self._find(target, position)
+            words = (f"the {edge} edge of {self._labels[index]}",)
+            return self._shown(edge_of(edge, query), [query], None, words, method, preset, options)
+        several = isinstance(target, list)
+        places = [self._find(item, position) for item in (target[0] if several else [target])]
+        chosen = torch.tensor([[index for _, index in places]])
+        chosen = chosen if several else chosen[0]
+        queries = [query for query, _ in places]
+        asked = [places] if several else places[0]
+        return self._shown(asked, queries, chosen, (), method, preset, options)
+
+    def _find(self, item: Any, position: int | str) -> tuple[int, int]:
+        """The row and the class of a finding: the surest of its class, or the one after it."""
+        number = int(position)
+        if item is None:
+            shares, classes = self._shares.max(-1)
+        else:
+            index = class_index(item, self._shares.shape[-1], self._labels)
+            shares, classes = self._shares[:, index], torch.full((len(self._shares),), index)
+        if not 0 <= number < len(shares):
+            raise TargetError(
+                f"finding {number} of a model that has rows for {len(shares)}; count from 0, the "
+                "surest"
+            )
+        query = int(shares.argsort(descending=True)[number])
+        return query, int(classes[query])
+
+    def _shown(
+        self,
+        asked: Any,
+        queries: list[int],
+        chosen: Tensor | None,
+        words: tuple[str, ...],
+        method: str,
+        preset: str,
+        options: dict[str, Any],
+    ) -> Explanation:
+        found = self._recording.explain(asked, method, preset, **options)
+        found = found.showing(found.tokens.name, picture=self._picture)
+        return replace(
+            found,
+            logits=self._recording.logits[:, queries[0]],
+            target=None if found.target is None else chosen,
+            position=None,
+            asked=words,
+            labels=self._labels,
+            problem=self._problem,
+            boxes=torch.tensor([[self._corners(query) for query in queries]]),
+            notes=(*self._notes, *found.notes),
+        )
+
+
+def edge_of(name: str, query: int) -> Callable[[Any], Tensor]:
+    """An edge of a row's box, as a function of what the model returned."""
+    if name not in EDGES:
+        raise TargetError(f"a box has no edge {name!r}; {nearest(name, EDGES)}")
+    return lambda output: EDGES[name](output.pred_boxes[:, query])
