@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 
 from data_sets import NUMBERS, gtsegs
-from small_images import save_vit
+from small_images import save_detector, save_segformer, save_vit
 from small_texts import save_bert
 from tuning import sentences, write_tsv
 from whyformer.demo.scenes import draw_scene
@@ -68,6 +68,8 @@ def models(folder: Path) -> None:
     save_vit(folder / "my-vit", side=224, patch_size=16, **names)
     save_bert(folder / "my-bert", positions=512, **SENTIMENT)
     save_bert(folder / "my-encoder", kind="BertModel", positions=512)
+    save_detector(folder / "my-detector")
+    save_segformer(folder / "my-segformer")
     tags: dict[str, Any] = {"id2label": {0: "O", 1: "B-PER", 2: "B-LOC"}, "label2id": {}}
     save_bert(folder / "my-tagger", kind="BertForTokenClassification", **tags)
     save_bert(folder / "my-reader", kind="BertForQuestionAnswering", num_labels=2)
