@@ -245,6 +245,13 @@ def test_an_explainer_can_be_copied(explainer: Any, make: Callable[[Any], Any]) 
     assert torch.equal(other.record(x).explain(1).relevance, expected.relevance)
 
 
+def test_a_recording_says_that_it_cannot_be_copied(explainer: Any) -> None:
+    recording = explainer.record(features())
+    for make in (copy.deepcopy, copy.copy, pickle.dumps):
+        with pytest.raises(TypeError, match="a recording holds the model's forward"):
+            make(recording)
+
+
 @pytest.mark.parametrize("make", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
 def test_a_pipeline_and_an_explanation_can_be_copied(make: Callable[[Any], Any]) -> None:
     why = whyformer.load("demo-text")

@@ -14,7 +14,7 @@ from PIL import Image
 from data_sets import NUMBERS, labels_of, refused
 from whyformer.errors import InputError
 from whyformer.evaluation.documents import open_documents
-from whyformer.evaluation.hub_data import match_classes
+from whyformer.evaluation.hub_data import is_validation, match_classes
 from whyformer.evaluation.samples import open_images
 
 SENTIMENT = ["negative", "positive"]
@@ -68,7 +68,16 @@ class TestHub:
         pictures(list(NUMBERS[1:])).save_to_disk(tmp_path)
         samples = open_images(str(tmp_path), 1, ["tench", "goldfish"])
         assert labels_of(samples) == [999, 1]
-        assert samples.benchmark == "imagenet"
+        assert samples.benchmark is None
+
+    def test_the_papers_data_are_all_of_imagenets_validation_set(self) -> None:
+        numbers = [f"n{i:08}" for i in range(1000)]
+        assert is_validation(numbers, 50_000)
+        assert is_validation(["tench, Tinca tinca", *numbers[1:]], 50_000)
+        assert not is_validation(numbers[:10], 50_000)  # imagenette
+        assert not is_validation(numbers, 50_889)  # ImageNet-Sketch
+        assert not is_validation(numbers, 1_281_167)  # the training set
+        assert not is_validation(["cat", *numbers[1:]], 50_000)
 
     def test_other_names_are_refused_though_the_counts_are_equal(self, tmp_path: Path) -> None:
         pictures(["cat", "dog"]).save_to_disk(tmp_path)

@@ -336,6 +336,11 @@ SAMPLES: dict[str, list[Sample]] = {
     "baddbmm": additions((5, 2, 4), (5, 2, 3), (5, 3, 4)),
     "addbmm": additions((2, 4), (5, 2, 3), (5, 3, 4)),
     "addmv": additions((2,), (2, 3), (3,)),
+    "cosine_similarity": [
+        sample(some(2, 3), some(2, 3)),
+        sample(some(2, 1, 4), some(3, 4), -1),
+        sample(some(2, 3, 4), some(2, 3, 4), 2, 1e-3),
+    ],
     "einsum": [
         sample("bij,bjk->bik", some(2, 3, 4), some(2, 4, 5)),
         sample("bij,jk->bki", some(2, 3, 4), some(4, 5)),

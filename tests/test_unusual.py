@@ -232,6 +232,7 @@ def test_padding_of_an_encoder() -> None:
     assert not found[:, 4:].any()
 
 
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
 @pytest.mark.parametrize("read", [float, Tensor.item, lambda value: value.view(1).tolist()[0]])
 def test_numbers_that_are_read_off_a_value_are_named(read: Callable[[Tensor], float]) -> None:
     model = Written(before=lambda net, x: x / read(x.norm()))

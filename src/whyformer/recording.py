@@ -62,6 +62,12 @@ class Recording:
         self.sites[0] = self._with_content(self.sites[0], inputs, content)
         self.pieces = pieces_of(inputs, self.trace.batch)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a recording holds the model's forward, which cannot be copied or pickled; copy its "
+            "explanations, or record the input again"
+        )
+
     @property
     def tokens(self) -> Tokens:
         """The main input's tokens."""

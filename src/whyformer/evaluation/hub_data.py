@@ -122,7 +122,7 @@ class HubImages(HubSamples[ImageSample]):
             raise self._lacks("images", ("one image column",))
         self._image = named[0]
         self._rows = self._rows.cast_column(self._image, images(decode=False))
-        if self._names and _is_imagenet(self._names):
+        if self._names and is_validation(self._names, len(self._rows)):
             self.benchmark = IMAGENET
 
     def __getitem__(self, index: int) -> ImageSample:
@@ -226,10 +226,13 @@ def _has_names(labels: Sequence[str]) -> bool:
     return not all(UNNAMED.fullmatch(label) for label in labels)
 
 
-def _is_imagenet(names: Sequence[str]) -> bool:
-    return all(WNID.fullmatch(name) for name in names) or (
-        len(names) == 1000 and _first(names[0]) == "tench"
-    )
+def is_validation(names: Sequence[str], rows: int) -> bool:
+    """Whether these are ImageNet's classes, and as many images as its validation set has.
+
+    Some of its classes, its training set and later sets of the same classes are other data.
+    """
+    named = all(WNID.fullmatch(name) for name in names) or _first(names[0]) == "tench"
+    return len(names) == 1000 and rows == 50_000 and named
 
 
 def is_saved(folder: Path) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from whyformer.evaluation.samples import Samples
 from whyformer.evaluation.task import Measure
+from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline
 
 #: Chefer, Gur, Wolf (CVPR 2021), Tables 1 to 3: ViT-B/16 on ImageNet's 50,000 validation images
@@ -50,7 +53,7 @@ def published(
     benchmark: str, why: Pipeline, samples: Samples[Any], measures: list[Measure]
 ) -> dict[tuple[str, Measure], float]:
     """The paper's figures by method and measure; none where the model or the data are others."""
-    if not is_vit_base(why.model):
+    if not is_vit_base(why.model) or not isinstance(why, ImagePipeline) or not halves(why):
         return {}
     by_path: dict[tuple[str, tuple[str, ...]], float] = {}
     if benchmark == "perturbation" and samples.benchmark == "imagenet":
@@ -62,6 +65,12 @@ def published(
             by_path |= {(method, (n,)): v for n, v in zip(names, figures, strict=True)}
     known = {measure.path: measure for measure in measures}
     return {(method, known[path]): value for (method, path), value in by_path.items()}
+
+
+def halves(why: ImagePipeline) -> bool:
+    """Whether pixels are normalised by 0.5 and 0.5, as ViT's are and those of DeiT-B/16 are not."""
+    pixels = torch.tensor([0.0, 0.5, 1.0]).view(3, 1, 1, 1).expand(3, 3, 1, 1)
+    return bool(torch.allclose(why.normalise(pixels), 2 * pixels - 1))
 
 
 def is_vit_base(model: Any) -> bool:
