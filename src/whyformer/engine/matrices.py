@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.mixing import Binary
+from whyformer.engine.multiplying import multiply
 from whyformer.engine.operations import Slots, adjoint
 from whyformer.engine.rules.tables import Rule
 from whyformer.errors import ModelError
@@ -61,12 +62,12 @@ class Product(Binary):
         return torch.bmm(u, v)
 
     def left(self, s: Tensor) -> Tensor:
-        return torch.bmm(s, self.v.mT)
+        return multiply(s, self.v.mT, self.current.fast)
 
     def right(self, s: Tensor) -> Tensor:
         if self.v.stride(-2) == 1:
-            return torch.bmm(s.mT, self.u).mT
-        return torch.bmm(self.u.mT, s)
+            return multiply(s.mT, self.u, self.current.fast).mT
+        return multiply(self.u.mT, s, self.current.fast)
 
     def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
         (slot,) = slots
