@@ -54,7 +54,7 @@ class Pass:
         kind = (dtype, weight.device)
         if buffer is None or buffer.numel() < size or (buffer.dtype, buffer.device) != kind:
             buffer = self._buffer = torch.empty(size, dtype=dtype, device=weight.device)
-        return torch.abs(weight, out=buffer[:size].view(weight.shape))
+        return torch.abs(weight.to(dtype), out=buffer[:size].view(weight.shape))
 
 
 class Saved:
