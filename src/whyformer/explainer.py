@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from whyformer.engine.inputs import Inputs
 from whyformer.engine.outputs import Output
+from whyformer.engine.precision import is_fast
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import ModelError
 from whyformer.explanation import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Explanation
@@ -66,14 +67,24 @@ class Explainer:
         content: Tensor | None = None,
         keep_blocks: bool = False,
         matrix: bool = False,
+        precision: str = "full",
         **options: Any,
     ) -> Explanation:
-        """Explain a batch: one forward, then what the method needs."""
+        """Explain a batch: one forward, then what the method needs.
+
+        ``precision`` "fast": products on the way back are of bfloat16 numbers, summed in float32.
+        """
         maps = get_method(method).maps or keep_blocks or matrix
-        get_preset(preset)
+        get_preset(preset), is_fast(precision)
         recording = Recording(self, inputs, content=content, remember=False, maps=maps)
         return recording.explain(
-            target, method, preset, keep_blocks=keep_blocks, matrix=matrix, **options
+            target,
+            method,
+            preset,
+            keep_blocks=keep_blocks,
+            matrix=matrix,
+            precision=precision,
+            **options,
         )
 
     def place(self, inputs: Inputs) -> Inputs:

@@ -36,6 +36,8 @@ def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
                 "gradient_x_input and fullgrad follow it"
             )
     notes += [f"{cut} cuts the graph: no relevance passes there" for cut in sorted(set(seen.cuts))]
+    if trace.fast:
+        notes.append("precision 'fast': products on the way back are of bfloat16 numbers")
     if model.training:
         notes.append("the model is in training mode: dropout may change the map")
     return notes

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor
 from whyformer.asking import ask, refuse_deaf
 from whyformer.engine import PRESETS, Forward, Preset, Start, Trace, record
 from whyformer.engine.inputs import Inputs, as_call, as_ordinary, named
-from whyformer.engine.precision import full_precision
+from whyformer.engine.precision import full_precision, is_fast
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, ModelError
 from whyformer.explanation import Explanation, Part
@@ -24,8 +26,8 @@ from whyformer.methods import DEFAULT_METHOD, Method, get_method
 from whyformer.methods.question import Answer, Changed, Memory, Question
 from whyformer.notes import blank_maps, notes_of
 from whyformer.pooling import named_rows
-from whyformer.sites import Site
-from whyformer.targets import ResolvedTarget, Resolver, Target
+from whyformer.sites import Site, last_tokens
+from whyformer.targets import ResolvedTarget, Resolver, Target, fitting_labels
 from whyformer.tokens import Tokens, told
 from whyformer.words import Piece, pieces_of, unknown_note
 
@@ -49,7 +51,8 @@ class Recording:
         self._placed = explainer.place(inputs)
         self._maps = maps
         self.trace: Trace = record(explainer.model, self._placed, explainer.output, maps)
-        self.labels = fitting_labels(explainer, self.trace.output.shape[-1])
+        classes = self.trace.output.shape[-1]
+        self.labels = fitting_labels(explainer.labels, explainer.labels_given, classes)
         self.sites: list[Site] = find_sites(self.trace, inputs, explainer.grid)
         if not self.sites:
             raise ModelError(
@@ -92,9 +95,16 @@ class Recording:
         *,
         keep_blocks: bool = False,
         matrix: bool = False,
+        precision: str = "full",
         **options: Any,
     ) -> Explanation:
-        """Answer for a target by a method; maps already computed for the target are reused."""
+        """Answer for a target by a method; maps already computed for the target are reused.
+
+        ``precision`` "fast": products on the way back are of bfloat16 numbers, summed in float32.
+        """
+        if is_fast(precision) and not self.trace.fast:
+            options |= {"keep_blocks": keep_blocks, "matrix": matrix}
+            return self._faster.explain(target, method, preset, **options)
         chosen, rules = get_method(method), get_preset(preset)
         if target is not None and not chosen.class_specific and self.trace.output.ndim == 2:
             warnings.warn(
@@ -159,6 +169,14 @@ class Recording:
 
     # -- inside
 
+    @cached_property
+    def _faster(self) -> Recording:
+        """The same recording, asked with fast products; it remembers its own maps."""
+        other = copy.copy(self)
+        other.trace = self.trace.faster()
+        other._memory = None if self._memory is None else BoundedMemory()
+        return other
+
     def _pieces_of(self, site: Site) -> list[list[Piece]] | None:
         """A text's pieces, where its tokens are those that a tokenizer made."""
         counts = [len(pieces) for pieces in self.pieces or []]
@@ -173,22 +191,9 @@ class Recording:
         trace = self.trace
         whole = self._explainer.output is None and not isinstance(trace.returned, Tensor)
         returned = trace.returned if whole else trace.output
-        resolver = Resolver(trace.output, returned, self.labels, self._last_tokens())
-        return resolver.resolve(target)
-
-    def _last_tokens(self) -> list[int]:
-        """The place of every sample's last real token, where the output has one row a token."""
-        length = self.trace.output.shape[1] if self.trace.output.ndim == 3 else 0
-        for site in reversed(self.sites):
-            shown = site.tokens.content
-            if site.tokens.kind == "text" and shown.shape[1] == length:
-                given = self._placed if isinstance(self._placed, Mapping) else {}
-                mask = given.get("attention_mask")
-                if isinstance(mask, Tensor) and mask.shape == shown.shape:
-                    shown = mask
-                places = torch.arange(length, device=shown.device)
-                return [int((row != 0).mul(places).max()) for row in shown]
-        return [length - 1] * self.trace.batch if length else []
+        mask = self._placed.get("attention_mask") if isinstance(self._placed, Mapping) else None
+        last = last_tokens(self.sites, mask, trace.output)
+        return Resolver(trace.output, returned, self.labels, last).resolve(target)
 
     def _question(
         self,
@@ -258,13 +263,12 @@ class Recording:
         if self._forward is not None:
             self._forward.refuse_changed()
         numbers = [i for i, r in enumerate(self.trace.seen.roots) if r.name == self.tokens.name]
-        other = Recording.__new__(Recording)
-        other.__dict__.update(self.__dict__)
-        explainer = self._explainer
+        explainer, other = self._explainer, copy.copy(self)
         replaced = {} if value is None else {numbers[0]: as_ordinary(value.detach())}
         other.trace = record(
             explainer.model, self._placed, explainer.output, self._maps, replaced, changed
         )
+        other.trace.fast = self.trace.fast
         other.sites = find_sites(other.trace, self._inputs, explainer.grid)
         other.sites[0].tokens = self.sites[0].tokens
         other._memory = None
@@ -300,12 +304,3 @@ class Recording:
             alone = (rows[:, 0] > 0) & (rows[:, 1:] == 0).all(1)
             first[:, 0] = alone & (content.shape[1] > 1)
         return first
-
-
-def fitting_labels(explainer: Explainer, classes: int) -> list[str] | None:
-    labels = explainer.labels
-    if labels is None or len(labels) == classes:
-        return labels
-    if explainer.labels_given:
-        raise ModelError(f"{len(labels)} labels for a model with {classes} classes")
-    return None

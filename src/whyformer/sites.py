@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -185,3 +186,18 @@ def patch_sums(values: Tensor, batch: int, grid: tuple[int, ...]) -> Tensor:
 def by_sample(values: Tensor, source: Tensor, batch: int) -> Tensor:
     """(batch, tokens), though the sequence came first."""
     return values.transpose(0, 1) if sequence_first(source, batch) else values
+
+
+def last_tokens(sites: Sequence[Site], mask: Any, output: Tensor) -> list[int]:
+    """The place of every sample's last real token, where the output has one row a token."""
+    if output.ndim != 3:
+        return []
+    batch, length = output.shape[:2]
+    for site in reversed(sites):
+        shown = site.tokens.content
+        if site.tokens.kind == "text" and shown.shape[1] == length:
+            if isinstance(mask, Tensor) and mask.shape == shown.shape:
+                shown = mask
+            places = torch.arange(length, device=shown.device)
+            return [int((row != 0).mul(places).max()) for row in shown]
+    return [length - 1] * batch

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from whyformer.engine import Start
-from whyformer.errors import TargetError, first_line, nearest
+from whyformer.errors import ModelError, TargetError, first_line, nearest
 
 
 @dataclass(frozen=True)
@@ -242,6 +242,15 @@ def label_list(labels: Mapping[int, str] | Sequence[str] | None) -> list[str] | 
     if isinstance(labels, Mapping):
         return [str(labels[key]) for key in sorted(labels, key=int)]
     return [str(label) for label in labels]
+
+
+def fitting_labels(labels: list[str] | None, given: bool, classes: int) -> list[str] | None:
+    """Labels of a model with so many classes; those that nobody gave may be too many or too few."""
+    if labels is None or len(labels) == classes:
+        return labels
+    if given:
+        raise ModelError(f"{len(labels)} labels for a model with {classes} classes")
+    return None
 
 
 def _label_index(name: str, labels: Sequence[str] | None) -> int:

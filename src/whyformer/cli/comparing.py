@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
         explanation
         for name in chosen or default_methods()
         for explanation in recorded.compare(
-            target, [name], options.preset, **quietly(name, options)
+            target, [name], options.preset, precision=options.precision, **quietly(name, options)
         )
     ]
     present(lay_out(explanations, why, given, options), options)

@@ -91,6 +91,7 @@ def explain_one(why: Pipeline, given: Given, options: argparse.Namespace) -> She
         read_target(options, why.labels),
         options.method,
         options.preset,
+        precision=options.precision,
         **quietly(options.method, options),
     )
     return lay_out(explanation, why, given, options)

@@ -134,9 +134,10 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
     from tqdm.auto import tqdm
 
     from whyformer.cli.explaining import explain_one, present
+    from whyformer.engine.precision import is_fast
     from whyformer.engine.rules import get_preset
 
-    get_preset(options.preset)
+    get_preset(options.preset), is_fast(options.precision)
     why = load_named(options.model, options) if options.model else None
     results = Results(options, entries, why) if options.out else None
     waiting = [entry for entry in entries if results is None or not results.has(entry)]
@@ -203,6 +204,7 @@ class Results:
             "target": options.target,
             "method": options.method,
             "preset": options.preset,
+            "precision": options.precision,
             **own_code(options),
             "pair": options.pair,
             "pieces": options.pieces,

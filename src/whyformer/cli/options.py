@@ -100,6 +100,12 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
         help="stable (default), paper (equations as written) or reference (the authors' code)",
     )
     group.add_argument(
+        "--precision",
+        default="full",
+        metavar="NAME",
+        help="full (default), or fast: products on the way back in bfloat16",
+    )
+    group.add_argument(
         "--pair", metavar="TEXT", help="second text, for models that read sentence pairs"
     )
 

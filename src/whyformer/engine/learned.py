@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.following import carried
+from whyformer.engine.multiplying import multiply
 from whyformer.engine.operations import Operation, Saved, Slots, adjoint
 from whyformer.engine.rules.tables import Rule
 from whyformer.engine.samples import Samples
@@ -31,14 +32,14 @@ class Learned(Operation):
         reads_pixels: bool = False,
     ) -> None:
         self.call = call
-        self.apply = apply
+        self._apply = apply
         self._weight = Saved(weight)
         self.bias = None if bias is None else bias.detach()
         self.reads_pixels = reads_pixels
 
     def run(self, *operands: Tensor) -> Tensor:
         (x,) = operands
-        y = self.call(x)
+        y = self.call(x).data  # fresh memory, which torch may have made a view of itself
         self.shape, self.whose = x.shape, carried(x)
         if not self.lean:
             self._x, self._y = Saved(x), Saved(y)
@@ -70,6 +71,10 @@ class Learned(Operation):
     @property
     def y(self) -> Tensor:
         return self._y.get(remake=lambda: self.call(self.x))
+
+    def apply(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The map of other values, by another matrix, without the bias."""
+        return self._apply(x, weight)
 
     def transpose(self, s: Tensor, weight: Tensor) -> Tensor:
         """The map's adjoint."""
@@ -122,17 +127,16 @@ class Linear(Learned):
     ) -> None:
         super().__init__(call, torch.nn.functional.linear, weight, bias, reads_pixels)
 
+    def apply(self, x: Tensor, weight: Tensor) -> Tensor:
+        return multiply(x, weight.mT, self.current.fast)
+
     def transpose(self, s: Tensor, weight: Tensor) -> Tensor:
-        return s @ weight
+        return multiply(s, weight, self.current.fast)
 
     def unbiased(self, share: float) -> Tensor:
         if self.bias is None:
             return self.y + 1e-12
         return self.y + (self.bias.abs() * share).add_(1e-12).sub_(self.bias)
-
-    def accumulate(self, total: Tensor, x: Tensor, weight: Tensor, factor: float) -> Tensor:
-        flat(total).addmm_(flat(x), weight.mT, alpha=factor)
-        return total
 
     def row_sum(self, values: Tensor) -> Tensor:
         return values.sum(-1, keepdim=True)
@@ -175,11 +179,19 @@ def flat(tensor: Tensor) -> Tensor:
 def live_rows(slot: Tensor) -> Tensor | None:
     """The rows that are not all zero, or None when most are alive.
 
-    Above the last attention only the pooled token's row carries anything.
+    Above the last attention only the pooled token's row carries anything. A device that would
+    have to be waited for is not asked.
     """
+    if waits(slot.device):
+        return None
     rows = flat(slot)
     count = rows.shape[0]
     if count < 4 or (rows[-1, 0].item() and rows[count // 2, 0].item()):
         return None
     alive = rows.any(-1).nonzero().squeeze(-1)
     return alive if 2 * len(alive) <= count else None
+
+
+def waits(device: torch.device) -> bool:
+    """Whether to read a number is to wait until the device has done all that it was told."""
+    return device.type != "cpu"

@@ -11,6 +11,9 @@ from torch import Tensor
 from whyformer.engine.operations import Operation, Saved, Slots
 from whyformer.engine.samples import Samples
 
+#: activation functions with f(0) = 0
+VANISHING = frozenset("celu elu gelu hardswish leaky_relu mish relu selu silu tanh".split())
+
 
 class Autograd(Operation):
     """A call with a small graph, which gives its gradient.
@@ -203,18 +206,22 @@ class Pointwise(Autograd):
     def constant_gate(self, slot: Tensor) -> Slots:
         """slot * (f(x) - f(0)) / x; where x is small, the slope half way to zero."""
         x, y = self.x, self.y
-        start = self.at_zero() if y.shape == x.shape else None
-        if start is None or not bool(start.isfinite().all()):
-            return self.gradient(slot)
-        bound = 0.0 if not bool(start.any()) else 1e-4 if x.dtype is torch.float64 else 1e-2
-        small = x.abs() <= bound
-        gate = (y - start) / x
-        if bool(small.any()):
-            with torch.enable_grad():
-                half = (x / 2).requires_grad_()
-                (slope,) = torch.autograd.grad(self.call(half).sum(), half)
-            gate = torch.where(small, slope, gate)
-        return (slot * gate,)
+        if self.name in VANISHING and not self.varies:
+            gate = torch.where(x == 0, self.slope(x.new_zeros(())), y / x)
+            return (gate.mul_(slot),)
+        (derivative,) = self.gradient(slot)
+        if y.shape != x.shape or derivative is None:
+            return (derivative,)
+        start = self.at_zero()
+        bound = torch.where(start.any(), 1e-4 if x.dtype is torch.float64 else 1e-2, 0.0)
+        gate = torch.where(x.abs() <= bound, self.slope(x / 2), (y - start) / x)
+        return (torch.where(start.isfinite().all(), slot * gate, derivative),)
+
+    def slope(self, x: Tensor) -> Tensor:
+        """f'(x) of other values."""
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(self.call(x).sum(), x)[0]
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
         return [] if slots[0] is None else [slots[0] * self.at_zero()]

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from whyformer.engine.mixing import Binary
-from whyformer.engine.operations import Slots, adjoint
+from whyformer.engine.multiplying import multiply
+from whyformer.engine.operations import Saved, Slots, adjoint
 from whyformer.engine.rules.tables import Rule
 from whyformer.errors import ModelError
 
@@ -14,7 +15,7 @@ from whyformer.errors import ModelError
 class Product(Binary):
     """scale * (u @ v), both activations: Q K^T and A V.
 
-    Everything is kept as stacks of matrices, so that no product has to lay them out again.
+    Everything is worked on as stacks of matrices: a rule lays each out once.
     """
 
     kind = "product"
@@ -28,6 +29,8 @@ class Product(Binary):
         self.weights: int | None = None
         #: which operand was made of attention weights, and is none itself
         self.changed: int | None = None
+        #: the operands as stacks, while a rule works on them
+        self._laid: dict[str, Tensor] | None = None
 
     @property
     def attends(self) -> bool:  # type: ignore[override]
@@ -41,14 +44,29 @@ class Product(Binary):
             lead = torch.broadcast_shapes(lead, v.shape[:-2])
             u, v = (t.expand(*lead, *t.shape[-2:]) for t in (u, v))
         self.lead = lead
-        u, v = stack(u.detach()), stack(v.detach())
         out = u.new_empty(*lead, u.shape[-2], v.shape[-1])
         stacked = out.view(-1, *out.shape[-2:])
-        torch.bmm(u if self.scale == 1.0 else u * self.scale, v, out=stacked)
+        left, right = stack(u.detach()), stack(v.detach())
+        torch.bmm(left if self.scale == 1.0 else left * self.scale, right, out=stacked)
         self.keep(u, v, stacked)
         if not self._kept:
             del self._out
         return out
+
+    @property
+    def u(self) -> Tensor:
+        return self._stacked("u", self._u)
+
+    @property
+    def v(self) -> Tensor:
+        return self._stacked("v", self._v)
+
+    def _stacked(self, name: str, saved: Saved) -> Tensor:
+        if self._laid is None:
+            return stack(saved.get())
+        if name not in self._laid:
+            self._laid[name] = stack(saved.get())
+        return self._laid[name]
 
     @property
     def output(self) -> Tensor:
@@ -61,19 +79,24 @@ class Product(Binary):
         return torch.bmm(u, v)
 
     def left(self, s: Tensor) -> Tensor:
-        return torch.bmm(s, self.v.mT)
+        return multiply(s, self.v.mT, self.current.fast)
 
     def right(self, s: Tensor) -> Tensor:
         if self.v.stride(-2) == 1:
-            return torch.bmm(s.mT, self.u).mT
-        return torch.bmm(self.u.mT, s)
+            return multiply(s.mT, self.u, self.current.fast).mT
+        return multiply(self.u.mT, s, self.current.fast)
 
     def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
         (slot,) = slots
         assert slot is not None
+        self._laid = {}
+        try:
+            parts = rule(self, stack(slot))
+        finally:
+            self._laid = None
         return tuple(
             None if part is None else part.unflatten(0, self.lead) if self.lead else part[0]
-            for part in rule(self, stack(slot))
+            for part in parts
         )
 
     def gradient(self, *slots: Tensor | None) -> Slots:
@@ -89,8 +112,9 @@ class Product(Binary):
         layer = stack(layer)
         if self.weights == 0:
             each = torch.bmm(layer.mT, slot.mean(-1, keepdim=True))
-            return None, each.expand_as(self.v)
-        return torch.bmm(slot.mean(-2, keepdim=True), layer.mT).expand_as(self.u), None
+            return None, each.expand(*each.shape[:-1], self.shapes[1][-1])
+        each = torch.bmm(slot.mean(-2, keepdim=True), layer.mT)
+        return each.expand(each.shape[0], self.shapes[0][-2], each.shape[-1]), None
 
     @property
     def values(self) -> Tensor:
@@ -128,6 +152,9 @@ class Contraction(Product):
         out = torch.einsum(self.equation, u, v)
         self.keep(u, v, out)
         return out
+
+    def _stacked(self, name: str, saved: Saved) -> Tensor:
+        return saved.get()
 
     def apply(self, u: Tensor, v: Tensor) -> Tensor:
         return torch.einsum(self.equation, u, v)

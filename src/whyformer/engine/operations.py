@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from whyformer.engine.multiplying import NARROW
 from whyformer.errors import ModelError
 
 if TYPE_CHECKING:
@@ -30,11 +31,18 @@ class Pass:
         self.table: Table | None = None
         #: whether what several targets share is kept
         self.keep = False
+        #: whether products are of bfloat16 numbers
+        self.fast = False
         #: told what an operation's constants give: the operation, and terms of its output's shape
         self.constants: Callable[[Operation, Tensor], None] | None = None
         #: how many operations were recorded
         self.recorded = 0
         self._buffer: Tensor | None = None
+
+    @property
+    def rounding(self) -> float:
+        """What a product may be off by, relative to the sizes of its terms; in full, nothing."""
+        return torch.finfo(NARROW).eps if self.fast else 0.0
 
     def absolute(self, weight: Tensor) -> Tensor:
         """|W|, in memory that the next weight's will be written to.
@@ -42,10 +50,11 @@ class Pass:
         Fresh memory of that size is given back and asked for again each time, page by page.
         """
         size, buffer = weight.numel(), self._buffer
-        kind = (weight.dtype, weight.device)
+        dtype = NARROW if self.fast else weight.dtype
+        kind = (dtype, weight.device)
         if buffer is None or buffer.numel() < size or (buffer.dtype, buffer.device) != kind:
-            buffer = self._buffer = torch.empty(size, dtype=weight.dtype, device=weight.device)
-        return torch.abs(weight, out=buffer[:size].view(weight.shape))
+            buffer = self._buffer = torch.empty(size, dtype=dtype, device=weight.device)
+        return torch.abs(weight.to(dtype), out=buffer[:size].view(weight.shape))
 
 
 class Saved:
@@ -155,9 +164,10 @@ class Operation:
         if not self.current.keep:
             return make()
         memory = self.__dict__.setdefault("_memory", {})
-        if key not in memory:
-            memory[key] = make()
-        return memory[key]
+        made = (key, self.current.fast)
+        if made not in memory:
+            memory[made] = make()
+        return memory[made]
 
 
 def adjoint(function: Callable[[Tensor], Tensor], x: Tensor, s: Tensor) -> Tensor:

@@ -13,6 +13,10 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from whyformer.errors import UnknownNameError, nearest
+
+#: what products on the way back may be: of the recording's own numbers, or of bfloat16 ones
+PRECISIONS = ("full", "fast")
 HALF = (torch.bfloat16, torch.float16)
 CASTS = frozenset({"to", "type", "type_as", "bfloat16", "half", "float"})
 
@@ -56,3 +60,12 @@ def widen(
 def full_precision(tensor: Tensor) -> torch.autocast:
     """The caller's autocast does not apply to the recording."""
     return torch.autocast(tensor.device.type, enabled=False)
+
+
+def is_fast(precision: str) -> bool:
+    """Whether products on the way back are to be in bfloat16."""
+    if precision not in PRECISIONS:
+        raise UnknownNameError(
+            f"unknown precision {precision!r}; {nearest(str(precision), PRECISIONS)}"
+        )
+    return precision == "fast"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -30,10 +31,10 @@ class Samples:
             return cls(0, torch.arange(length), length)
         return cls(0, torch.arange(batch).repeat_interleave(length // batch), batch)
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """One index a sample, in order."""
-        return len(self.ids) == self.batch and bool((self.ids == torch.arange(self.batch)).all())
+        return self.ids.tolist() == list(range(self.batch))
 
     def fits(self, shape: torch.Size) -> bool:
         return self.axis is None or (self.axis < len(shape) and shape[self.axis] == len(self.ids))
@@ -56,12 +57,15 @@ class Samples:
         each = values.amax(axes, keepdim=True) if axes else values
         if self.axis is None or self.plain:
             return each
-        found = torch.zeros_like(each)
-        for sample in self.ids.unique():
-            own = (self.ids == sample).nonzero().flatten().to(values.device)
-            highest = each.index_select(self.axis, own).amax(self.axis, keepdim=True)
-            found.index_copy_(self.axis, own, highest.expand_as(each.index_select(self.axis, own)))
-        return found
+        ids = self.ids.to(values.device)
+        shape = list(each.shape)
+        shape[self.axis] = self.batch
+        line = [1] * each.ndim
+        line[self.axis] = -1
+        highest = each.new_zeros(shape).scatter_reduce_(
+            self.axis, ids.view(line).expand_as(each), each, "amax", include_self=False
+        )
+        return highest.index_select(self.axis, ids)
 
     def spread(self, shape: torch.Size) -> Tensor:
         """The ids as a tensor of a value's shape, in no memory of its own.
@@ -77,13 +81,15 @@ class Samples:
 
 def gathered(ids: Tensor, batch: int) -> Samples | None:
     """The samples of a value, from a tensor that says whose each element is."""
-    varying = []
-    for axis, size in enumerate(ids.shape):
-        if size > 1 and ids.stride(axis) != 0:
-            head = ids.narrow(axis, 0, 1)
-            if not bool((ids == head).all()):
-                varying.append(axis)
-    if len(varying) > 1 or ids.numel() == 0:
+    if ids.numel() == 0:
+        return None
+    alone = ids[tuple(slice(None if step else 1) for step in ids.stride())]
+    varying = [
+        axis
+        for axis, size in enumerate(alone.shape)
+        if size > 1 and not bool((alone == alone.narrow(axis, 0, 1)).all())
+    ]
+    if len(varying) > 1:
         return None
     if not varying:
         whose = ids.flatten()[:1].long()

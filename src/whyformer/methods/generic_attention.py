@@ -26,5 +26,5 @@ def generic_attention(question: Question, *, gradient: str = "gradient") -> Answ
     attention = question.attention
     layers: list[Tensor | None] = [None] * len(attention)
     for b, (g,) in question.each_map(question.by_gradient(gradient_table(gradient))):
-        layers[b] = (g * attention[b]).clamp(min=0).mean(1)
+        layers[b] = (g * attention[b]).clamp_(min=0).mean(1)
     return question.roll_out(layers)

@@ -56,8 +56,8 @@ def transformer_attribution(
     for b, maps in question.each_map(*backwards, last_only=chosen == [count - 1]):
         if b in left:
             factors = [question.attention[b]] if factor == "attention" else maps[1:]
-            product = maps[0] * factors[0] if factors else maps[0]
-            layers[b] = product.clamp(min=0).mean(1)
+            product = maps[0] * factors[0] if factors else maps[0].clone()
+            layers[b] = product.clamp_(min=0).mean(1)
             left.remove(b)
         if not left:
             break

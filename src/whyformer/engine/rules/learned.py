@@ -39,7 +39,8 @@ class PositivePairsFast:
     """Eq. 5 in three products: x^+ w^+ + x^- w^- = (x w + |x| |w|) / 2, x w being at hand.
 
     The halves cancel. Where nearly all pairs are negative so does the sum; a share of 1e-5 of
-    |x| |w| keeps such a unit's denominator above the rounding errors.
+    |x| |w|, or more where products are in bfloat16, keeps such a unit's denominator above the
+    rounding errors.
     """
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
@@ -47,7 +48,7 @@ class PositivePairsFast:
 
         def denominator() -> Tensor:
             epsilon = torch.finfo(relevance.dtype).eps
-            share = 1 + max(CANCELLATION, 4 * epsilon)
+            share = 1 + max(CANCELLATION, 4 * epsilon, op.current.rounding)
             return op.accumulate(op.unbiased(8 * epsilon), magnitude, weight, share)
 
         z = op.kept("fast", denominator)
