@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from whyformer.demo.scenes import SIDE, digit_indices, digits, draw_scene
+from whyformer.demo.scenes import SIDE, digit_indices, digits, draw_scene, draw_tidy
 
 
 def test_a_scene_is_a_function_of_its_seed() -> None:
@@ -34,6 +34,27 @@ def test_the_mask_is_where_the_digit_was_drawn() -> None:
         mask = scene.masks[0]
         assert abs(grey[mask].mean() - grey[~mask].mean()) > 30
         assert grey[mask].std() < 40
+
+
+def test_a_tidy_scene_is_a_function_of_its_seed() -> None:
+    first, again, other = draw_tidy(3), draw_tidy(3), draw_tidy(4)
+    assert np.array_equal(np.asarray(first.image), np.asarray(again.image))
+    assert np.array_equal(first.masks, again.masks)
+    assert not np.array_equal(np.asarray(first.image), np.asarray(other.image))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_tidy_digits_lie_in_quarters_side_by_side(seed: int) -> None:
+    scene = draw_tidy(seed, 2)
+    assert scene.labels[0] != scene.labels[1]
+    places = []
+    for mask in scene.masks:
+        quarters = mask.reshape(2, SIDE // 2, 2, SIDE // 2).any((1, 3))
+        assert quarters.sum() == 1
+        places.append(np.argwhere(quarters)[0])
+        assert mask.sum() > 80
+    assert np.abs(places[0] - places[1]).sum() == 1
+    assert draw_tidy(seed, labels=(7, 1)).labels == (7, 1)
 
 
 def test_given_labels_are_drawn() -> None:

@@ -1,4 +1,4 @@
-"""Train the embedded detector on digit scenes: `python training/detector.py`.
+"""Train the embedded detector on tidy digit scenes: `python training/detector.py`.
 
 A small YOLOS, a plain ViT with detection tokens, learns the boxes and digits of scenes with one
 and two digits, with the matching and the loss that transformers gives it. At first the patches of a

@@ -2,9 +2,9 @@
 
 >>> captioned = draw_captioned(seed=7)
 >>> captioned.scene.labels, captioned.caption
-((8, 0), 'a zero left of an eight')
+((8, 0), 'a zero above an eight')
 >>> captioned.named
-((4, 5), (0, 1))
+((3, 4), (0, 1))
 
 ``named`` holds, for each digit of the scene, the places of the words that name it. A captioned
 scene is a pure function of its arguments; its digits are kept from training as those of all scenes.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whyformer.demo.scenes import Scene, boxes_of, draw_scene
+from whyformer.demo.scenes import Scene, boxes_of, draw_tidy
 
 NUMBERS = "zero one two three four five six seven eight nine".split()
 #: each relation's axis (0: across, 1: down), the sign of second minus first, and its inverse
@@ -58,8 +58,8 @@ class Captioned:
 def draw_captioned(
     seed: int | Sequence[int], split: str = "test", labels: Sequence[int] = ()
 ) -> Captioned:
-    """A scene of two different digits, or of the given ones, with a caption that names both."""
-    scene = draw_scene(seed, 2, split, labels)
+    """A tidy scene of two different digits, or of the given ones, and a caption that names both."""
+    scene = draw_tidy(seed, 2, split, labels)
     rng = np.random.default_rng([1, *np.atleast_1d(seed)])
     first = int(rng.integers(2))
     across, _ = relations(scene.labels, boxes_of(scene))

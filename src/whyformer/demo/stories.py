@@ -1,19 +1,20 @@
 """Short stories with a question: the next word is decided by one known earlier word.
 
->>> story = draw_story(seed=2)
+>>> story = draw_story(seed=9)
 >>> story.text
-'max was thirsty. lucy was dirty. what did max need? a'
+'tom went to the station. sam went to the school. where is tom? at the'
 >>> story.answer, story.words[story.deciding], story.rival
-('drink', 'thirsty', 'bath')
+('station', 'station', 'school')
 
-A story is a pure function of its arguments. The fact that a story of ``split="test"`` asks for is
-stated in no training story, and every story holds a second fact of the same kind: a rival.
+A story is a pure function of its arguments. No story of ``split="test"`` is told in training, and
+every question has a rival: a second fact of the same kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 
@@ -36,7 +37,7 @@ HELP = dict(
     zip(FILLERS["state"], "meal drink nap coat bath map pill towel game taxi".split(), strict=True)
 )
 ADJECTIVES = "big small old new".split()
-#: one of so many pairs of a fact's two words is kept from training
+#: one of so many stories is kept from training
 HELD_OUT = 5
 
 
@@ -117,51 +118,48 @@ def draw_story(seed: int | Sequence[int], split: str = "test", kind: str | None 
 
 
 def tell(
-    rng: np.random.Generator, split: str, kind: str | None = None
+    rng: np.random.Generator, split: str, kind: str | None = None, most: int = 4
 ) -> tuple[list[str], list[Ask]]:
-    """A whole story: two to four facts, then one to four questions, with their answers."""
+    """A whole story: two facts or up to ``most``, then one or more questions with their answers."""
+    while True:
+        words, asks = tell_any(rng, kind, most)
+        if held_out(words) == (split == "test"):
+            return words, asks
+
+
+def held_out(words: Sequence[str]) -> bool:
+    """Whether a whole story is kept from training; nothing in it tells."""
+    return crc32(" ".join(words).encode()) % HELD_OUT == 0
+
+
+def tell_any(rng: np.random.Generator, kind: str | None, most: int) -> tuple[list[str], list[Ask]]:
     last = kind or str(rng.choice([*KINDS, "number"]))
     about = [last] * 2 if last in KINDS else []
-    while len(about) < rng.integers(2, 5):
+    count = rng.integers(2, most + 1)
+    while len(about) < count:
         about.append(str(rng.choice(list(KINDS))))
     unused = {slot: [str(w) for w in rng.permutation(words)] for slot, words in FILLERS.items()}
-    facts = [(name, filled(KINDS[name], unused, split, i == 0)) for i, name in enumerate(about)]
+    facts = [(name, filled(KINDS[name], unused)) for name in about]
     others = [i for i in range(1, len(facts)) if answerable(facts, i) and rng.random() < 0.5]
     asked = [int(i) for i in rng.permutation(others)] + ([0] if last in KINDS else [])
-    order = [int(i) for i in rng.permutation(len(facts))]
     words: list[str] = []
-    stated: dict[int, dict[str, int]] = {}
-    for i in order:
+    stated = {}
+    for i in rng.permutation(len(facts)):
         name, fillers = facts[i]
-        stated[i] = append(words, KINDS[name].fact, fillers)
+        stated[int(i)] = append(words, KINDS[name].fact, fillers)
     asks = [question(words, facts, i, stated[i]) for i in asked]
     if last not in KINDS:
-        asks.append(agreement(rng, words, unused["noun"], split))
+        asks.append(agreement(rng, words, unused["noun"]))
     return words, asks
 
 
-def filled(kind: Kind, unused: dict[str, list[str]], split: str, sought: bool) -> dict[str, str]:
-    """Words for every slot of a fact, taken out of ``unused``; ``sought``: it will be asked for."""
-    known = unused[kind.known].pop()
-    allowed = [
-        word for word in unused[kind.asked]
-        if held_out(kind, known, word) == (split == "test") or (split == "test" and not sought)
-    ]  # fmt: skip
-    if not allowed:
-        unused[kind.known].insert(0, known)
-        return filled(kind, unused, split, sought)
-    asked = allowed[-1]
-    unused[kind.asked].remove(asked)
+def filled(kind: Kind, unused: dict[str, list[str]]) -> dict[str, str]:
+    """Words for every slot of a fact, taken out of ``unused``."""
+    slots = [slot for slot in ("name", "container") if f"{{{slot}}}" in kind.fact]
+    fillers = {slot: unused[slot].pop() for slot in slots}
+    known, asked = unused[kind.known].pop(), unused[kind.asked].pop()
     answer = HELP[asked] if kind.asked == "state" else asked
-    others = {
-        slot: unused[slot].pop() for slot in ("name", "container") if f"{{{slot}}}" in kind.fact
-    }
-    return {"known": known, "asked": asked, "answer": answer, **others}
-
-
-def held_out(kind: Kind, known: str, asked: str) -> bool:
-    places = FILLERS[kind.known].index(known), FILLERS[kind.asked].index(asked)
-    return sum(places) % HELD_OUT == 0
+    return {**fillers, "known": known, "asked": asked, "answer": answer}
 
 
 def answerable(facts: Sequence[tuple[str, dict[str, str]]], index: int) -> bool:
@@ -197,21 +195,17 @@ def question(
     return Ask(place, fillers["answer"], rival, stated["asked"], pointing, name)
 
 
-def agreement(rng: np.random.Generator, words: list[str], nouns: list[str], split: str) -> Ask:
-    """A sentence about a noun near another; which of its pairs are for training as above."""
-    subject = nouns.pop()
+def agreement(rng: np.random.Generator, words: list[str], nouns: list[str]) -> Ask:
+    """A sentence about a noun near another."""
+    subject, other = nouns[:2]
     index = FILLERS["noun"].index(subject)
-    near = [
-        noun for noun in nouns
-        if ((index + FILLERS["noun"].index(noun)) % HELD_OUT == 0) == (split == "test")
-    ]  # fmt: skip
-    forms = ["is", "are"] if index < len(FILLERS["noun"]) // 2 else ["are", "is"]
+    forms = ("is", "are") if index < len(FILLERS["noun"]) // 2 else ("are", "is")
     fillers = {
-        "known": subject, "other": str(rng.choice(near)), "answer": forms[0],
+        "known": subject, "other": other, "answer": forms[0],
         "adjective": str(rng.choice(ADJECTIVES)),
     }  # fmt: skip
     places = append(words, NUMBER, fillers)
-    return Ask(places["answer"], *forms, places["known"], (), "number")
+    return Ask(places["answer"], forms[0], forms[1], places["known"], (), "number")
 
 
 def spelled(words: Sequence[str]) -> str:
