@@ -52,12 +52,13 @@ def lay_out(question: Question, reading: Reading, check: Check) -> Sheet:
 
 def chosen_classes(question: Question, reading: Reading) -> list[int]:
     """The classes asked about, each once: by default what the model predicts."""
-    logits, labels = reading.recorded.logits[0], reading.recorded.pipeline.labels
+    logits, why = reading.recorded.logits[0], reading.recorded.pipeline
     if not question.targets:
         best = logits.argsort(descending=True).tolist()
         return best[: 2 if question.runner_up else 1]
-    words = [from_word(t, labels) if isinstance(t, str) else t for t in question.targets]
-    return list(dict.fromkeys(class_index(word, len(logits), labels) for word in words))
+    words = [from_word(t, why.labels) if isinstance(t, str) else t for t in question.targets]
+    numbers = [class_index(why.index_of(word), len(logits), None) for word in words]
+    return list(dict.fromkeys(numbers))
 
 
 def to_document(question: ViewQuestion, reading: Reading, check: Check) -> dict[str, Any]:

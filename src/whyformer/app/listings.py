@@ -73,7 +73,7 @@ def list_models(shelf: Shelf) -> list[ModelEntry]:
     return [
         ModelEntry(
             name=name,
-            kind=why.kind,
+            kind=why.takes,
             classes=len(why.labels) if why.labels else None,
             summary=EMBEDDED[name].summary if name in EMBEDDED else "",
         )
@@ -89,8 +89,15 @@ def list_classes(why: Pipeline, search: str, limit: int) -> Classes:
         found = [] if number is None or number >= 2**31 else [(number, str(number))]
     else:
         found = [(i, label) for i, label in enumerate(why.labels) if wanted in label.casefold()]
+        found.sort(key=lambda entry: nearness(entry[1], wanted))
     entries = [ClassEntry(index=i, label=label) for i, label in found[:limit]]
     return Classes(model=why.name, found=len(found), classes=entries)
+
+
+def nearness(label: str, wanted: str) -> tuple[bool, bool]:
+    """For sorting: what is the searched word comes first, then what begins with it."""
+    name = label.casefold().strip()
+    return name != wanted, not name.startswith(wanted)
 
 
 def list_methods() -> Methods:

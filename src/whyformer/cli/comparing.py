@@ -15,6 +15,7 @@ from whyformer.cli.options import (
     check_look,
     chosen_methods,
     load_for,
+    place_of,
     read_target,
 )
 from whyformer.methods import default_methods
@@ -51,12 +52,17 @@ def run(options: argparse.Namespace) -> None:
     check_output(options.out, given)
     why = load_for(options, given.kind)
     recorded = why.record(given.content, progress=not options.quiet)
-    target = read_target(options, why.labels)
+    target, place = read_target(options, why), place_of(options, recorded)
     explanations = [
         explanation
         for name in chosen or default_methods()
         for explanation in recorded.compare(
-            target, [name], options.preset, precision=options.precision, **quietly(name, options)
+            target,
+            [name],
+            options.preset,
+            precision=options.precision,
+            **place,
+            **quietly(name, options),
         )
     ]
     present(lay_out(explanations, why, given, options), options)

@@ -17,8 +17,10 @@ from whyformer.cli.options import (
     check_look,
     load_for,
     look_of,
+    place_of,
     read_target,
 )
+from whyformer.cli.writing import add_writing_options, as_prompt, check_writing, write_story
 from whyformer.errors import InputError
 from whyformer.methods import get_method
 from whyformer.models.catalogue import EMBEDDED
@@ -36,6 +38,8 @@ EPILOG = """examples:
   cat photo.jpg | whyformer explain - --model ./my-vit --json
   whyformer explain photos/ --model ./my-vit --out maps/       resumes where it was interrupted
   whyformer explain --lines sentences.txt --out maps/ --format html
+  whyformer explain "Once upon a time" --model ./stories15M --target " girl" --rather-than " boy"
+  whyformer explain "Once upon a time" --model ./stories15M --generate 30 --out why.html
 """
 
 
@@ -58,6 +62,7 @@ def add_to(commands: Any) -> None:
         help="see `whyformer methods` (default: transformer_attribution)",
     )
     add_own_methods(parser)
+    add_writing_options(parser)
     add_output_options(parser)
     many = parser.add_argument_group("many inputs (--out is a folder)")
     many.add_argument("--lines", action="store_true", help="every line of a file is a text")
@@ -73,25 +78,35 @@ def run(options: argparse.Namespace) -> int:
             f"{method.name} gives the same map for every class; leave --target out, or choose a "
             "method that is class-specific (see `whyformer methods`)"
         )
+    writes = options.generate is not None
+    if writes:
+        check_writing(options)
     inputs = list_inputs(options)
+    if inputs is not None and writes:
+        raise InputError("--generate goes with one prompt; give one text, or one file")
     if inputs is not None:
         return explain_many(inputs, options)
     if options.format is not None:
         raise InputError("--format is for many inputs; for one, the ending of --out says it")
     given = read_input(options.input[0], options)
     check_look(options, given.kind)
-    check_output(options.out, given)
-    present(explain_one(load_for(options, given.kind), given, options), options)
+    check_output(options.out, given, writes)
+    why = load_for(options, given.kind)
+    if writes:
+        write_story(why, given, options)
+    else:
+        present(explain_one(why, given, options), options)
     return 0
 
 
 def explain_one(why: Pipeline, given: Given, options: argparse.Namespace) -> Sheet:
-    recorded = why.record(given.content, progress=not options.quiet)
+    recorded = why.record(as_prompt(why, given, options), progress=not options.quiet)
     explanation = recorded.explain(
-        read_target(options, why.labels),
+        read_target(options, why),
         options.method,
         options.preset,
         precision=options.precision,
+        **place_of(options, recorded),
         **quietly(options.method, options),
     )
     return lay_out(explanation, why, given, options)
@@ -104,9 +119,14 @@ def lay_out(
     options: argparse.Namespace,
 ) -> Sheet:
     """The sheet of an input; says so where a model was chosen that nobody asked for."""
+    from whyformer.explanation import NEXT_WORD, Explanation
     from whyformer.render.sheet import make_sheet
 
     sheet = make_sheet(explanations, title=given.title, model=why.name)
+    first = explanations if isinstance(explanations, Explanation) else explanations[0]
+    if first.problem == NEXT_WORD and first.target is not None and not options.target:
+        word = sheet.asked[0].name
+        sheet.notes.append(f"no --target was given: {word} is the likeliest word here")
     if options.model is None and not options.quiet:
         chosen = EMBEDDED[why.name]
         sheet.notes.append(f"no --model was given: {why.name} is {chosen.summary}, and no more")
@@ -119,12 +139,13 @@ def quietly(method: str, options: argparse.Namespace) -> dict[str, bool]:
     return {"progress": not options.quiet} if shows else {}
 
 
-def check_output(out: str | None, given: Given) -> None:
+def check_output(out: str | None, given: Given, writes: bool = False) -> None:
     """Complain about an output that cannot be before the work is done."""
     if out is None:
         return
     from whyformer.files import FOLDER, check_writable, what_is
     from whyformer.render.saving import panel_path, writer
+    from whyformer.render.story import story_writer
 
     if not out.strip():
         raise InputError("--out is empty; give a file such as why.png")
@@ -132,7 +153,7 @@ def check_output(out: str | None, given: Given) -> None:
     check_writable(path)
     if what_is(path) == FOLDER:
         raise InputError(f"{out} is a folder; one input goes to a file such as {path / 'why.png'}")
-    writer(path)
+    (story_writer if writes else writer)(path)
     for written in (path, panel_path(path)) if path.suffix == ".tex" else (path,):
         if what_is(written) and what_is(Path(given.name)) and written.samefile(given.name):
             raise InputError(f"{written} is the input itself; choose another name for the result")

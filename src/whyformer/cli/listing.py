@@ -81,7 +81,8 @@ def list_models(options: argparse.Namespace) -> None:
 
 def written_labels(name: str) -> list[str] | None:
     """The labels that a directory's configuration holds: no weights need be read for them."""
-    from whyformer.models.hugging_face import kind_of, read_config
+    from whyformer.models.hugging_face import read_config
+    from whyformer.models.kinds import kind_of
     from whyformer.targets import label_list
 
     path = EMBEDDED[name].path if name in EMBEDDED else Path(os.path.expanduser(name))
@@ -91,8 +92,7 @@ def written_labels(name: str) -> list[str] | None:
     labels = config.get("id2label")
     if not isinstance(labels, dict) or not all(key.isdecimal() for key in labels):
         return None
-    kind_of(config, name)
-    return label_list(labels)
+    return label_list(labels) if kind_of(config, name).labelled else None
 
 
 def list_classes(options: argparse.Namespace) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import InputError, ModelError
@@ -11,7 +13,7 @@ from whyformer.methods import all_methods, get_method
 from whyformer.models.catalogue import EMBEDDED
 
 if TYPE_CHECKING:
-    from whyformer.models.pipeline import Pipeline
+    from whyformer.models.pipeline import Pipeline, Recorded
     from whyformer.render.panels import Look
 
 DEFAULT_MODELS = {model.kind: model.name for model in EMBEDDED.values()}
@@ -92,6 +94,15 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="CLASS",
         help="label or index; several give several maps (default: what the model predicts)",
+    )
+    group.add_argument(
+        "--rather-than", metavar="CLASS", help="why the target, rather than this class?"
+    )
+    group.add_argument(
+        "--position",
+        metavar="PLACE",
+        help="where to ask, of models that answer everywhere in a text: the word that follows "
+        "piece PLACE, counted from 0 or, below 0, from the end; a tagger's word",
     )
     group.add_argument(
         "--preset",
@@ -181,17 +192,32 @@ def own_device(device: str | None) -> str | None:
     return f"cuda:{rank}" if device == "cuda" and rank is not None else device
 
 
-def read_target(options: argparse.Namespace, labels: list[str] | None) -> Any:
+def read_target(options: argparse.Namespace, why: Pipeline) -> Any:
     """One target, several, each once, or None for what the model predicts."""
-    from whyformer.targets import class_index, from_word
+    from whyformer.targets import contrast, from_word
 
-    targets = [from_word(given, labels) for given in options.target or []]
+    def read(given: str) -> Any:
+        return why.index_of(from_word(given, why.labels))
+
+    targets: list[Any] = [read(given) for given in options.target or []]
+    if options.rather_than is not None:
+        other = read(options.rather_than)
+        targets = [contrast(target, other) for target in targets or [None]]
     if not targets:
         return None
-    if labels is not None:
-        targets = [class_index(target, len(labels), labels) for target in targets]
     targets = list(dict.fromkeys(targets))
     return targets[0] if len(targets) == 1 else [targets]
+
+
+def place_of(options: argparse.Namespace, recorded: Recorded) -> dict[str, Any]:
+    """Where a model is asked that answers everywhere in a text."""
+    given = options.position
+    if given is None:
+        return {}
+    if "position" not in inspect.signature(recorded._explain).parameters:
+        name = recorded.pipeline.name
+        raise InputError(f"{name} gives one answer for all of its input; leave --position out")
+    return {"position": int(given) if re.fullmatch(r"-?[0-9]{1,9}", given) else given}
 
 
 def _a(kind: str) -> str:

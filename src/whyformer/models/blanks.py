@@ -46,6 +46,12 @@ class BlanksPipeline(OneText):
         self.vocabulary = Vocabulary(tokenizer, size)
         explainer.labels = self.vocabulary.names
 
+    def index_of(self, item: Any) -> int:
+        """The token of a word, or of a number."""
+        if isinstance(item, str):
+            return self.vocabulary.index(item)
+        return class_index(item, len(self.vocabulary), None)
+
     def record(self, inputs: Any, *, progress: bool = False) -> RecordedBlanks:
         text = self.one(inputs)
         mask = self.tokenizer.mask_token
@@ -89,6 +95,4 @@ class RecordedBlanks(RecordedText):
     def _token(self, item: Any, place: int) -> int:
         if item is None:
             return int(self.logits[0, place].argmax())
-        if isinstance(item, str):
-            return self.pipeline.vocabulary.index(item)
-        return class_index(item, self.logits.shape[-1], None)
+        return self.pipeline.index_of(item)

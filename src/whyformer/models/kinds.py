@@ -20,13 +20,15 @@ class Kind:
     """A kind of model.
 
     ``auto`` is the class of transformers that loads it, ``maker`` the function that adds the
-    preprocessing, as "module:function"; ``output`` is what is asked about.
+    preprocessing, as "module:function"; ``output`` is what is asked about. A kind that is not
+    ``labelled`` has its classes' names elsewhere than in its configuration.
     """
 
     name: str
     auto: str
     maker: str
     output: Any = "logits"
+    labelled: bool = True
 
     def make(self, folder: Path, name: str, explainer: Explainer) -> Pipeline:
         """The pipeline of a model whose directory is ``folder``."""
@@ -41,7 +43,7 @@ def span_logits(output: Any) -> Any:
     return output.start_logits.unsqueeze(2) + output.end_logits.unsqueeze(1)
 
 
-LANGUAGE = Kind("language", "AutoModelForCausalLM", "language:language_pipeline")
+LANGUAGE = Kind("language", "AutoModelForCausalLM", "language:language_pipeline", labelled=False)
 #: the end of an architecture's name, and its kind
 KINDS = {
     "ForImageClassification": Kind(
@@ -55,7 +57,7 @@ KINDS = {
         "answers", "AutoModelForQuestionAnswering", "spans:load_spans", span_logits
     ),
     "ForMultipleChoice": Kind("choices", "AutoModelForMultipleChoice", "choices:load_choices"),
-    "ForMaskedLM": Kind("blanks", "AutoModelForMaskedLM", "blanks:load_blanks"),
+    "ForMaskedLM": Kind("blanks", "AutoModelForMaskedLM", "blanks:load_blanks", labelled=False),
     "ForObjectDetection": Kind(
         "detection", "AutoModelForObjectDetection", "detection:load_detection", None
     ),

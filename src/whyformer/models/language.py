@@ -131,7 +131,11 @@ class RecordedPrompt(Recorded):
         self.prompt = prompt
         self._why = pipeline
         self._kept: tuple[int, bool, Recording] | None = None
-        super().__init__(pipeline, self._recording(len(prompt) - 1, maps=False).logits[:, 0])
+        super().__init__(pipeline, self._read_at(len(prompt) - 1, maps=False).logits[:, 0])
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self._kept is None else self._kept[2].bytes
 
     @property
     def pieces(self) -> list[Piece]:
@@ -152,7 +156,7 @@ class RecordedPrompt(Recorded):
         place = self._place(position, target)
         question = self._question(target)
         check_room(self._why.model, chosen, len(self.prompt))
-        recording = self._recording(place, chosen.maps or keep_blocks)
+        recording = self._read_at(place, chosen.maps or keep_blocks)
         found = recording.explain(
             question,
             method,
@@ -176,7 +180,7 @@ class RecordedPrompt(Recorded):
         )
         return found.showing(found.tokens.name, pieces=[self.prompt.pieces])
 
-    def _recording(self, place: int, maps: bool) -> Recording:
+    def _read_at(self, place: int, maps: bool) -> Recording:
         """The forward with one row of the output; the last one is kept."""
         kept = self._kept
         if kept is None or kept[0] != place or (maps and not kept[1]):

@@ -12,6 +12,7 @@ from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import ModelError, first_line
 from whyformer.explainer import Explainer
 from whyformer.methods import DEFAULT_METHOD, default_methods, get_method
+from whyformer.targets import class_index
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -50,6 +51,10 @@ class Pipeline(ABC):
     def labels(self) -> list[str] | None:
         """The classes' names by index."""
         return self.explainer.labels
+
+    def index_of(self, item: Any) -> Any:
+        """The number of a class that was named or numbered; without labels it stays as it is."""
+        return item if self.labels is None else class_index(item, len(self.labels), self.labels)
 
     @property
     @abstractmethod

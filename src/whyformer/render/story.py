@@ -39,8 +39,8 @@ def story_writer(path: Path) -> Callable[[Written, Path, str], None]:
     ending = path.suffix.lower()
     if ending not in WRITERS:
         raise InputError(
-            f"{path.name!r} has {'no ending' if not ending else f'the ending {ending!r}'}; a text "
-            f"that a model wrote is saved as {', '.join(WRITERS)}; {nearest(ending, WRITERS)}"
+            f"{path.name!r} has {'no ending' if not ending else f'the ending {ending!r}'}, which "
+            f"a text that a model wrote is not saved as; {nearest(ending, WRITERS)}"
         )
     return WRITERS[ending]
 
