@@ -13,7 +13,7 @@ from torch import Tensor
 
 from whyformer.errors import InputError, ModelError, first_line
 from whyformer.explainer import Explainer
-from whyformer.explanation import Explanation, Sound
+from whyformer.explanation import Explanation, Part, Sound
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.sounds import Ear, SoundInput, spectrogram
 from whyformer.recording import Recording
@@ -56,8 +56,8 @@ class RecordedSound(Recorded):
         self, pipeline: SoundPipeline, recording: Recording, sound: Sound, notes: tuple[str, ...]
     ) -> None:
         super().__init__(pipeline, recording.logits)
-        self._recording, self._sound, self._notes = recording, sound, notes
-        self._covered = pipeline.ear.seconds
+        self._recording: Recording = recording
+        self._sound, self._notes, self._covered = sound, notes, pipeline.ear.seconds
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         explanation = self._recording.explain(target, method, preset, **options)
@@ -89,18 +89,16 @@ def cut(explanation: Explanation, name: str, times: int) -> Explanation:
     part = explanation.part(name)
     tokens, relevance = part.tokens, part.relevance
     numbers = torch.arange(relevance.shape[-1])
-    places = numbers[:times]
-    shorter = {}
+    places, grid = numbers[:times], None
     if tokens.grid is not None:
         grid = (tokens.grid[0], times)
         own = numbers[tokens.patches].unflatten(0, tokens.grid)[:, :times].flatten()
         places = torch.cat([numbers[: tokens.prefix], own])
-        shorter = {"grid": grid}
-    tokens = replace(tokens, content=tokens.content[:, places], **shorter)
+    tokens = replace(tokens, content=tokens.content[:, places], grid=grid)
     changed = replace(part, tokens=tokens, relevance=relevance[..., places])
     notes = explanation.notes
-    spoken = relevance.clamp(min=0).sum()
-    outside = float(1 - changed.relevance.clamp(min=0).sum() / spoken) if spoken > 0 else 0.0
+    before, after = spoken_for(part), spoken_for(changed)
+    outside = 1 - after / before if before > 0 else 0.0
     if outside >= 0.005:
         notes += (
             f"{outside:.0%} of what spoke for it fell on the silence behind the sound, which is "
@@ -118,6 +116,11 @@ def cut(explanation: Explanation, name: str, times: int) -> Explanation:
         matrix=None if matrix is None else matrix[..., places, :][..., places],
         rows=None if rows is None else rows[..., places],
     )
+
+
+def spoken_for(part: Part) -> float:
+    """What the part's content spoke for the target, in all."""
+    return float(part.tokens.over_time(part.relevance.clamp(min=0)).sum())
 
 
 def alone(inputs: Any) -> Any:

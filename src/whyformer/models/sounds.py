@@ -24,7 +24,7 @@ SoundInput = str | Path | bytes | tuple[Any, int] | Mapping[str, Any]
 
 #: the picture of a sound: frequencies from below, and how many pixels make a second
 PICTURE_HEIGHT, PIXELS_A_SECOND = 160, 64
-NARROWEST, WIDEST = 320, 960
+NARROWEST, WIDEST = 480, 960
 #: how far below the loudest a tone may be to be seen
 DECIBELS = 70
 
@@ -73,16 +73,14 @@ def decode(source: Path | io.BytesIO, name: str) -> tuple[np.ndarray, int]:
             warnings.simplefilter("ignore", wavfile.WavFileWarning)
             rate, samples = wavfile.read(io.BytesIO(data))
     except Exception as error:  # the reader raises whatever a damaged file makes it stumble over
-        raise InputError(
-            f"{name} is no .wav file that can be read: {first_line(error)}"
-        ) from error
+        raise InputError(f"{name} is no .wav file that can be read: {first_line(error)}") from error
     return samples, rate
 
 
 def decode_other(data: bytes, name: str) -> tuple[np.ndarray, int]:
     """What is no .wav: soundfile reads FLAC, Ogg and MP3, where it is installed."""
     try:
-        import soundfile
+        import soundfile  # type: ignore[import-not-found]
     except ImportError as error:
         raise InputError(
             f"{name} is no .wav file; others are read with soundfile: pip install soundfile"
@@ -199,7 +197,5 @@ class Ear:
 
     def prepare(self, sound: Sound) -> dict[str, Tensor]:
         return dict(
-            self.extractor(
-                sound.samples[0].numpy(), sampling_rate=self.rate, return_tensors="pt"
-            )
+            self.extractor(sound.samples[0].numpy(), sampling_rate=self.rate, return_tensors="pt")
         )

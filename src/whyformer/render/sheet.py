@@ -325,8 +325,9 @@ def _scores(part: Part, relevance: Tensor) -> np.ndarray:
 
 
 def _rows(part: Part, matrix: Tensor) -> np.ndarray:
-    if part.tokens.grid is not None:
-        matrix = matrix[part.tokens.patches, part.tokens.patches]
+    if part.tokens.grid is not None or part.tokens.volume is not None:
+        for _ in range(2):  # its columns, then its rows, in the order of the map
+            matrix = part.tokens.to_map(matrix).flatten(-2).mT
     return matrix.float().cpu().numpy()
 
 
