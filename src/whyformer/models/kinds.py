@@ -45,6 +45,8 @@ def span_logits(output: Any) -> Any:
 
 LANGUAGE = Kind("language", "AutoModelForCausalLM", "language:language_pipeline", labelled=False)
 SOUND = Kind("sound", "AutoModelForAudioClassification", "hearing:sound_pipeline")
+SPEECH = Kind("speech", "AutoModelForSpeechSeq2Seq", "answering:speech_pipeline")
+TRANSLATION = Kind("translation", "AutoModelForSeq2SeqLM", "answering:translation_pipeline")
 
 #: the end of an architecture's name, and its kind
 KINDS = {
@@ -69,6 +71,7 @@ KINDS = {
     "ForCausalLM": LANGUAGE,
     "LMHeadModel": LANGUAGE,
     "ForAudioClassification": SOUND,
+    "MarianMTModel": TRANSLATION,
 }
 
 #: names that end as another kind's do, or that only some families' may have: the end, the model
@@ -79,6 +82,13 @@ FAMILIES = [
         "data2vec-audio hubert sew sew-d unispeech unispeech-sat wav2vec2 wav2vec2-bert "
         "wav2vec2-conformer wavlm".split(),
         SOUND,
+    ),
+    ("ForConditionalGeneration", "moonshine speech_to_text whisper".split(), SPEECH),
+    (
+        "ForConditionalGeneration",
+        "bart bigbird_pegasus blenderbot blenderbot-small led longt5 m2m_100 mbart mt5 mvp "
+        "nllb-moe pegasus pegasus_x plbart switch_transformers t5 umt5".split(),
+        TRANSLATION,
     ),
 ]
 
