@@ -68,8 +68,6 @@ class RecordedAnswer(Recorded):
                 "the model wrote nothing: its answer ends where it starts; there is nothing to "
                 "explain"
             )
-        #: the place of the answer's first token in ``ids``; its row in the output stands before it
-        self.start = marks.index(False)
         self.texts = pipeline.vocabulary.texts(self.ids)
         self.pieces = pieces_from(self.texts, marks)
         inputs = {**source.inputs, DECODER: ids[:, :-1]}
@@ -198,12 +196,17 @@ class RecordedAnswer(Recorded):
 
     def _token(self, target: Any) -> int:
         if isinstance(target, str):
-            return self._why.vocabulary.index(target)
+            spaced = f" {target}"  # of a word that is no token itself, the one that starts it
+            known = self._why.vocabulary.places
+            alone = target not in known and spaced in known
+            return self._why.vocabulary.index(spaced if alone else target)
         return class_index(target, len(self._why.vocabulary), None)
 
     def _in_answer(self, target: Any) -> list[Asked]:
         """Wherever the answer has the word."""
         if isinstance(target, Contrast):
+            if target.a is None:
+                raise TargetError("say where the other word would have stood: position=0, ...")
             return [
                 self._at(self._places.index(found.row + 1), target)
                 for found in self._in_answer(target.a)
