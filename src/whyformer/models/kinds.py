@@ -71,6 +71,9 @@ KINDS = {
     "ForCausalLM": LANGUAGE,
     "LMHeadModel": LANGUAGE,
     "ForAudioClassification": SOUND,
+    "ForVideoClassification": Kind(
+        "video", "AutoModelForVideoClassification", "videos:video_pipeline"
+    ),
     "MarianMTModel": TRANSLATION,
 }
 

@@ -106,7 +106,7 @@ class Sheet:
     """One input of a model, what the model made of it, and the views that explain it.
 
     ``kind`` is "image" or "text", or "sound" and "video", whose ``image`` is the spectrogram or
-    the frames side by side. Further inputs of the model stand on the sheets of ``others``; ``part``
+    the ``frames`` side by side. Further inputs of the model stand on the sheets of ``others``; ``part``
     is what this one is called among them.
     """
 
@@ -121,6 +121,7 @@ class Sheet:
     image: Image.Image | None = None
     pieces: list[Piece] | None = None
     sound: Sound | None = field(default=None, repr=False)
+    frames: int = 1
     part: str = ""
     others: tuple[Sheet, ...] = ()
 
@@ -244,6 +245,7 @@ def _sheet(
         image=None if part.picture is None else picture_of(part.picture[sample]),
         pieces=part.pieces[sample] if part.pieces and part.picture is None else None,
         sound=sound,
+        frames=part.tokens.volume[0] if part.tokens.volume else 1,
         part=(part.title or part.name) if len(explanation.parts) > 1 else "",
     )
 
