@@ -151,6 +151,10 @@ class Explanation:
         full = F.interpolate(flat, target, mode="bilinear", align_corners=False)
         return full.reshape(*patches.shape[:-2], *target)
 
+    def over_time(self) -> Tensor:
+        """The relevance of every moment of a sound or a video: (batch, times)."""
+        return self.tokens.over_time(self.relevance)
+
     def words(self) -> list[list[tuple[str, float]]]:
         """Every sample's words with their scores, a word's being its pieces' highest.
 

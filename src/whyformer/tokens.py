@@ -43,13 +43,27 @@ class Tokens:
         return slice(self.prefix, self.prefix + size)
 
     def to_map(self, relevance: Tensor) -> Tensor:
-        """(..., tokens) to (..., grid height, grid width); a video's frames side by side."""
+        """(..., tokens) to (..., grid height, grid width).
+
+        A video's frames stand side by side, a spectrogram's low frequencies below.
+        """
         if self.volume is not None:
             frames = relevance[..., self.patches].unflatten(-1, self.volume)
             return frames.movedim(-3, -2).flatten(-2)
         if self.grid is None:
             raise InputError("only images have a patch grid; this input is text or a sequence")
-        return relevance[..., self.patches].unflatten(-1, self.grid)
+        patches = relevance[..., self.patches].unflatten(-1, self.grid)
+        return patches.flip(-2) if self.kind == "spectrogram" else patches
+
+    def over_time(self, relevance: Tensor) -> Tensor:
+        """(..., tokens) to (..., times): the totals of a video's frames or of a sound's moments."""
+        if self.volume is not None:
+            return relevance[..., self.patches].unflatten(-1, self.volume).sum((-2, -1))
+        if self.kind == "spectrogram":
+            return self.to_map(relevance).sum(-2)
+        if self.kind != "sequence":
+            raise InputError(f"only a sound or a video goes over time; this input is {self.kind}")
+        return relevance
 
 
 def sums_over_patches(values: Tensor, grid: tuple[int, ...]) -> Tensor:

@@ -1,4 +1,4 @@
-"""What an input on the command line is: an image, a text, a file of either, or a pipe."""
+"""What an input on the command line is: an image, a text, a sound, a file of one, or a pipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whyformer.errors import InputError
-from whyformer.files import IMAGE_ENDINGS, what_is
+from whyformer.files import IMAGE_ENDINGS, SOUND_ENDINGS, what_is
 from whyformer.words import shorten
 
 ADDRESS = re.compile(r"(https?|ftp|s3)://\S+$")
@@ -38,23 +38,31 @@ def read_input(given: str, options: argparse.Namespace) -> Given:
         raise InputError("the text is empty: there is nothing to explain")
     path = Path(given)
     if what_is(path) is not None:
+        if path.suffix.lower() in SOUND_ENDINGS:
+            return _without_pair(given, "sound", path, options)
         if path.suffix.lower() in IMAGE_ENDINGS or _starts_like_image(path):
-            return _image(given, path, options)
+            return _without_pair(given, "image", path, options)
         return Given(given, "text", with_pair(_read_text(path), options), path.name)
     if ADDRESS.match(given):
         raise InputError(
             f"{given} is an address on the internet, and no input is downloaded; save it as a "
             "file and give that"
         )
-    if path.suffix.lower() in IMAGE_ENDINGS | {".txt"} and "\n" not in given:
+    if path.suffix.lower() in IMAGE_ENDINGS | SOUND_ENDINGS | {".txt"} and "\n" not in given:
         raise InputError(f"no such file: {given}")
     return Given(shorten(given), "text", with_pair(given, options), shorten(given))
 
 
-def _image(name: str, content: Path | bytes, options: argparse.Namespace) -> Given:
+def _without_pair(
+    name: str, kind: str, content: Path | bytes, options: argparse.Namespace
+) -> Given:
     if options.pair is not None:
-        raise InputError("--pair goes with texts, and the input is an image")
-    return Given(name, "image", content, Path(name).name)
+        raise InputError(f"--pair goes with texts, and the input is {a(kind)}")
+    return Given(name, kind, content, Path(name).name)
+
+
+def a(kind: str) -> str:
+    return f"an {kind}" if kind == "image" else f"a {kind}"
 
 
 def _starts_like_image(path: Path) -> bool:
@@ -82,7 +90,9 @@ def _from_stdin(options: argparse.Namespace) -> Given:
     name = "standard input"
     data = sys.stdin.buffer.read() if sys.stdin is not None else b""
     if not data.strip():
-        raise InputError(f"{name} is empty; pipe an image or a text into it")
+        raise InputError(f"{name} is empty; pipe an image, a text or a sound into it")
+    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+        return _without_pair(name, "sound", data, options)
     try:
         text = _decode(data, name)
     except InputError as not_text:
@@ -94,7 +104,7 @@ def _from_stdin(options: argparse.Namespace) -> Given:
             raise InputError(
                 f"{name} is binary: neither an image that Pillow can read nor UTF-8 text"
             ) from not_text
-        return _image(name, data, options)
+        return _without_pair(name, "image", data, options)
     return Given(name, "text", with_pair(text, options), name)
 
 

@@ -15,10 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whyformer import __version__
-from whyformer.cli.inputs import Given, read_input, with_pair
+from whyformer.cli.inputs import Given, a, read_input, with_pair
 from whyformer.cli.options import load_for, load_named, look_of
 from whyformer.errors import InputError, OutputError
-from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, check_same, lock, what_is, write_whole
+from whyformer.files import (
+    FILE,
+    FOLDER,
+    IMAGE_ENDINGS,
+    SOUND_ENDINGS,
+    check_same,
+    lock,
+    what_is,
+    write_whole,
+)
 from whyformer.methods import get_method
 from whyformer.words import printable, shorten
 
@@ -53,7 +62,7 @@ def list_inputs(options: argparse.Namespace) -> list[Entry] | None:
 
 
 def _files(path: Path, out: str | None) -> Iterator[tuple[Path, Path]]:
-    """A file, or the images of a folder; each with the name that it has below the folder."""
+    """A file, or a folder's images and sounds; each with the name that it has below the folder."""
     kind = what_is(path)
     if kind is None:
         raise InputError(f"no such file: {path}; a text of several words goes into quotation marks")
@@ -69,11 +78,12 @@ def _files(path: Path, out: str | None) -> Iterator[tuple[Path, Path]]:
     found = sorted(
         file
         for file in path.rglob("*")
-        if file.suffix.lower() in IMAGE_ENDINGS
+        if file.suffix.lower() in IMAGE_ENDINGS | SOUND_ENDINGS
         and not (within and results in file.resolve().parents)
     )
     if not found:
-        raise InputError(f"{path} holds no images ({', '.join(sorted(IMAGE_ENDINGS))})")
+        endings = ", ".join(sorted(IMAGE_ENDINGS | SOUND_ENDINGS))
+        raise InputError(f"{path} holds no images and no sounds ({endings})")
     yield from ((file, file.relative_to(path)) for file in found)
 
 
@@ -112,10 +122,10 @@ def _lines(options: argparse.Namespace) -> list[Entry]:
     entries: list[Entry] = []
     before = 0
     for given in options.input:
-        content = read_input(given, argparse.Namespace(pair=None)).content
-        if not isinstance(content, str):
-            raise InputError(f"{given} is an image; --lines reads text files")
-        for number, line in enumerate(io.StringIO(content, newline=None), before + 1):
+        read = read_input(given, argparse.Namespace(pair=None))
+        if read.kind != "text":
+            raise InputError(f"{given} is {a(read.kind)}; --lines reads text files")
+        for number, line in enumerate(io.StringIO(read.content, newline=None), before + 1):
             before, text = number, line.removesuffix("\n")
             if text.strip():
                 state = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

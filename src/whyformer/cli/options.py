@@ -8,6 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from whyformer.cli.inputs import a
 from whyformer.errors import InputError, ModelError
 from whyformer.methods import all_methods, get_method
 from whyformer.models.catalogue import EMBEDDED
@@ -157,7 +158,7 @@ def check_look(options: argparse.Namespace, kind: str) -> None:
     given["--contour"] = ("image", options.contour is not None)
     for name, (fits, chosen) in given.items():
         if chosen and kind != fits:
-            raise InputError(f"{name} goes with {fits}s, and the input is {_a(kind)}")
+            raise InputError(f"{name} goes with {fits}s, and the input is {a(kind)}")
 
 
 def look_of(options: argparse.Namespace) -> Look:
@@ -168,9 +169,11 @@ def look_of(options: argparse.Namespace) -> Look:
 
 def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
     """The model that was asked for, or the embedded one for this kind of input."""
+    if options.model is None and kind not in DEFAULT_MODELS:
+        raise ModelError(f"no embedded model reads {kind}s; give one with --model")
     why = load_named(options.model or DEFAULT_MODELS[kind], options)
     if why.takes != kind:
-        raise ModelError(f"{why.name} reads {why.takes}s, and the input is {_a(kind)}")
+        raise ModelError(f"{why.name} reads {why.takes}s, and the input is {a(kind)}")
     return why
 
 
@@ -218,7 +221,3 @@ def place_of(options: argparse.Namespace, recorded: Recorded) -> dict[str, Any]:
         name = recorded.pipeline.name
         raise InputError(f"{name} gives one answer for all of its input; leave --position out")
     return {"position": int(given) if re.fullmatch(r"-?[0-9]{1,9}", given) else given}
-
-
-def _a(kind: str) -> str:
-    return "an image" if kind == "image" else "a text"

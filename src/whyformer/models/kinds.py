@@ -1,4 +1,4 @@
-"""Which kind of model an architecture is, by the end of its name, and who loads it."""
+"""Which kind of model an architecture is, by its name's end and its family, and who loads it."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ def span_logits(output: Any) -> Any:
 
 
 LANGUAGE = Kind("language", "AutoModelForCausalLM", "language:language_pipeline", labelled=False)
+SOUND = Kind("sound", "AutoModelForAudioClassification", "hearing:sound_pipeline")
+SPEECH = Kind("speech", "AutoModelForSpeechSeq2Seq", "answering:speech_pipeline")
+TRANSLATION = Kind("translation", "AutoModelForSeq2SeqLM", "answering:translation_pipeline")
+
 #: the end of an architecture's name, and its kind
 KINDS = {
     "ForImageClassification": Kind(
@@ -66,13 +70,39 @@ KINDS = {
     ),
     "ForCausalLM": LANGUAGE,
     "LMHeadModel": LANGUAGE,
+    "ForAudioClassification": SOUND,
+    "ForVideoClassification": Kind(
+        "video", "AutoModelForVideoClassification", "videos:video_pipeline"
+    ),
+    "MarianMTModel": TRANSLATION,
 }
+
+#: names that end as another kind's do, or that only some families' may have: the end, the model
+#: types and the kind
+FAMILIES = [
+    (
+        "ForSequenceClassification",
+        "data2vec-audio hubert sew sew-d unispeech unispeech-sat wav2vec2 wav2vec2-bert "
+        "wav2vec2-conformer wavlm".split(),
+        SOUND,
+    ),
+    ("ForConditionalGeneration", "moonshine speech_to_text whisper".split(), SPEECH),
+    (
+        "ForConditionalGeneration",
+        "bart bigbird_pegasus blenderbot blenderbot-small led longt5 m2m_100 mbart mt5 mvp "
+        "nllb-moe pegasus pegasus_x plbart switch_transformers t5 umt5".split(),
+        TRANSLATION,
+    ),
+]
 
 
 def kind_of(config: dict[str, Any], name: str) -> Kind:
     stated = config.get("architectures") or []
     architectures = [str(item) for item in (stated if isinstance(stated, list) else [stated])]
     for architecture in architectures:
+        for ending, families, kind in FAMILIES:
+            if architecture.endswith(ending) and config.get("model_type") in families:
+                return kind
         for ending, kind in KINDS.items():
             if architecture.endswith(ending):
                 return kind

@@ -12,6 +12,8 @@ from whyformer.render.sheet import ClassScore, Sheet, View
 
 MARGIN, GAP, HEADING, BAR = 16, 10, 30, 14
 MOST_COLUMNS, NOTE = 5, 20
+#: what is wide stands one below the other: a sound's spectrogram, a video's frames
+WIDE, WIDTH = ("sound", "video"), 720
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ def panels(sheet: Sheet, look: Look | None = None, side: int | None = None) -> I
     assert sheet.image is not None
     look = look or Look()
     several = len(sheet.methods) > 1
-    picture = enlarged(sheet.image, side or (224 if several else 320))
+    usual = WIDTH if sheet.kind in WIDE else 320
+    picture = enlarged(sheet.image, side or (224 if several else usual))
     rows = _by_class(sheet) if several else _one_after_another(sheet)
     width, height = picture.size
     row_height = HEADING + height + GAP
@@ -52,7 +55,8 @@ def panels(sheet: Sheet, look: Look | None = None, side: int | None = None) -> I
             elif number + column == 0 or (several and column == 0):
                 image.paste(picture, (x, y + HEADING))
             _caption(pen, x, y + HEADING - 7, caption, amount, width)
-        _bar(image, pen, MARGIN + columns * (width + GAP), y + HEADING, height, row)
+        if any(view is not None for _, _, view in row):
+            _bar(image, pen, MARGIN + columns * (width + GAP), y + HEADING, height, row)
     for number, note in enumerate(sheet.notes):
         y = MARGIN + len(rows) * row_height + NOTE * number
         write(pen, (MARGIN, y), note, 13, width=image.width - 2 * MARGIN, fill=QUIET)
@@ -69,7 +73,8 @@ def _one_after_another(sheet: Sheet) -> list[list[Cell]]:
     for view in sheet.views:
         asked = view.asked
         cells.append((f"why {asked.name}?" if asked else view.method, _number(asked), view))
-    return [cells[i : i + MOST_COLUMNS] for i in range(0, len(cells), MOST_COLUMNS)]
+    columns = 1 if sheet.kind in WIDE else MOST_COLUMNS
+    return [cells[i : i + columns] for i in range(0, len(cells), columns)]
 
 
 def _by_class(sheet: Sheet) -> list[list[Cell]]:

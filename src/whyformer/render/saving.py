@@ -15,6 +15,7 @@ from PIL import Image
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation
 from whyformer.files import write_whole
+from whyformer.render.animation import gif
 from whyformer.render.document import document, png_bytes
 from whyformer.render.drawing import paper
 from whyformer.render.latex import image_latex, text_latex
@@ -88,6 +89,10 @@ def _save_png(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None
     write_whole(path, png(sheet, pieces, look))
 
 
+def _save_gif(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+    write_whole(path, gif(sheet, lambda frame: picture(frame, pieces, look)))
+
+
 def _save_html(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
     look = look or Look()
     start = {"opacity": round(100 * look.opacity), "smooth": look.smooth, "pieces": pieces}
@@ -149,6 +154,7 @@ def _save_svg(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None
 
 WRITERS: dict[str, Callable[[Sheet, Path, bool, Look | None], None]] = {
     ".png": _save_png,
+    ".gif": _save_gif,
     ".html": _save_html,
     ".json": _save_json,
     ".npz": _save_npz,

@@ -106,7 +106,7 @@ class Sheet:
     """One input of a model, what the model made of it, and the views that explain it.
 
     ``kind`` is "image" or "text", or "sound" and "video", whose ``image`` is the spectrogram or
-    the frames side by side. Further inputs of the model stand on the sheets of ``others``; ``part``
+    the ``frames`` side by side. Further inputs of the model stand on the sheets of ``others``; ``part``
     is what this one is called among them.
     """
 
@@ -121,6 +121,7 @@ class Sheet:
     image: Image.Image | None = None
     pieces: list[Piece] | None = None
     sound: Sound | None = field(default=None, repr=False)
+    frames: int = 1
     part: str = ""
     others: tuple[Sheet, ...] = ()
 
@@ -188,8 +189,9 @@ def make_sheet(
             "two explanations are by the same method for the same class, or by different presets; "
             "draw them on sheets of their own"
         )
-    views = [[view for e in given for view in _views(e, sample, i)] for i in numbers]
-    if len(numbers) > 1:
+    shared = len(numbers) > 1
+    views = [[view for e in given for view in _views(e, sample, i, shared)] for i in numbers]
+    if shared:
         views = _on_one_scale(views)
     notes = list(dict.fromkeys(note for explanation in given for note in explanation.notes))
     notes += [
@@ -243,6 +245,7 @@ def _sheet(
         image=None if part.picture is None else picture_of(part.picture[sample]),
         pieces=part.pieces[sample] if part.pieces and part.picture is None else None,
         sound=sound,
+        frames=part.tokens.volume[0] if part.tokens.volume else 1,
         part=(part.title or part.name) if len(explanation.parts) > 1 else "",
     )
 
@@ -273,15 +276,26 @@ def _questions(explanation: Explanation, sample: int) -> list[ClassScore | None]
         chosen = explanation.target[sample].reshape(-1).tolist()
         scores = [class_score(explanation, sample, int(c), i) for i, c in enumerate(chosen)]
         named = zip(scores, explanation.asked, strict=False)
-        return [replace(score, label=words) for score, words in named] or scores
+        scores = [replace(score, label=words) for score, words in named] or scores
+        if several_places(explanation, sample):  # where a word may stand twice
+            return [replace(score, index=-1 - i) for i, score in enumerate(scores)]
+        return [*scores]
     if not methods()[explanation.method].class_specific:
         return [None] * targets
     words = explanation.asked or ("the function",) * targets
     return [in_words(i, text) for i, text in enumerate(words)]
 
 
-def _views(explanation: Explanation, sample: int, number: int) -> list[View]:
-    """The views of one part. Rows of single tokens are known of the main part alone."""
+def several_places(explanation: Explanation, sample: int) -> bool:
+    """Whether the questions are about several rows of the output."""
+    return explanation.position is not None and len(explanation.position[sample].unique()) > 1
+
+
+def _views(explanation: Explanation, sample: int, number: int, shared: bool) -> list[View]:
+    """The views of one part; with its strongest score, where parts have a ``shared`` scale.
+
+    Rows of single tokens are known of the main part alone.
+    """
     part = parts_of(explanation)[number]
     several = part.relevance.ndim == 3
     relevances = part.relevance[sample] if several else part.relevance[sample : sample + 1]
@@ -299,6 +313,7 @@ def _views(explanation: Explanation, sample: int, number: int) -> list[View]:
             _scores(part, scores),
             None if rows is None else _rows(part, rows),
             box=box if number == 0 else None,
+            top=float((scores * part.content[sample]).max().clamp(min=0)) if shared else None,
         )
         for question, scores, rows, box in zip(
             _questions(explanation, sample), relevances, matrices, boxes, strict=True
@@ -308,10 +323,7 @@ def _views(explanation: Explanation, sample: int, number: int) -> list[View]:
 
 def _on_one_scale(parts: list[list[View]]) -> list[list[View]]:
     """Every view with the strongest score of all parts."""
-    tops = [
-        max(float(view.scores.max(initial=0.0)) for view in same)
-        for same in zip(*parts, strict=True)
-    ]
+    tops = [max(view.top or 0.0 for view in same) for same in zip(*parts, strict=True)]
     return [[replace(view, top=top) for view, top in zip(p, tops, strict=True)] for p in parts]
 
 
@@ -325,8 +337,9 @@ def _scores(part: Part, relevance: Tensor) -> np.ndarray:
 
 
 def _rows(part: Part, matrix: Tensor) -> np.ndarray:
-    if part.tokens.grid is not None:
-        matrix = matrix[part.tokens.patches, part.tokens.patches]
+    if part.tokens.grid is not None or part.tokens.volume is not None:
+        for _ in range(2):  # its columns, then its rows, in the order of the map
+            matrix = part.tokens.to_map(matrix).flatten(-2).mT
     return matrix.float().cpu().numpy()
 
 
@@ -334,7 +347,7 @@ def _classes(
     explanation: Explanation, sample: int, asked: Sequence[ClassScore]
 ) -> list[ClassScore]:
     logits = explanation.logits_of(sample)
-    if logits.ndim > 1:
+    if logits.ndim > 1 or several_places(explanation, sample):
         return list(dict.fromkeys(asked))
     best = logits.argsort(descending=True)[:TOP_CLASSES].tolist()
     chosen = dict.fromkeys([*best, *(score.index for score in asked if score.is_class)])
