@@ -161,7 +161,7 @@ def test_no_standard_input(refused: Refused, monkeypatch: pytest.MonkeyPatch) ->
     ("options", "said"),
     [
         (["--model", "demo-visoin"], "did you mean 'demo-vision'"),
-        (["--model", "owner/name"], "demo-vision and demo-text"),
+        (["--model", "owner/name"], "demo-vision, demo-text"),
         (["--model", "owner/name", "--offline"], "offline was asked for"),
         (["--model", "my models/vit"], "no model"),
         (["--model", "./none"], "no such directory"),

@@ -234,6 +234,9 @@ class TestListing:
         assert {entry["name"]: entry["reads"] for entry in entries} == {
             "demo-vision": "image",
             "demo-text": "text",
+            "demo-writer": "language",
+            "demo-clip": "towers",
+            "demo-detector": "detection",
         }
 
     def test_classes(self, run: Run) -> None:

@@ -141,11 +141,11 @@ def test_half_precision_weights_are_read_in_float32(vit: Path) -> None:
 def test_a_hub_id_without_a_network_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     message = refused(ModelError, "google/no-such-vit", offline=True)
     assert "offline was asked for" in message
-    assert "demo-vision and demo-text" in message
+    assert "demo-vision, demo-text" in message
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     message = refused(ModelError, "google/no-such-vit")
     assert "google/no-such-vit" in message
-    assert "demo-vision and demo-text" in message
+    assert "demo-vision, demo-text" in message
 
 
 @pytest.mark.parametrize("name", ["my models/vit", "a--b/..c", "a/b?c", "-a/b", "a/" + "b" * 120])

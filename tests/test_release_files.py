@@ -17,7 +17,10 @@ NAME = f"whyformer-{whyformer.__version__}"
 RECORDS = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt", "licenses/LICENSE")
 #: a data file's name stands in one of these, except for what Hugging Face's own format names
 READERS = (".py", ".js", ".html")
-FORMAT = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
+FORMAT = (
+    "config.json", "generation_config.json", "preprocessor_config.json", "tokenizer.json",
+    "tokenizer_config.json", "model.safetensors",
+)  # fmt: skip
 CARD = "README.md"  # where the weights come from, and the licence of what they learnt from
 MARK = "py.typed"  # read by type checkers
 

@@ -86,7 +86,7 @@ def test_the_shipped_text_model_tells_sentiment() -> None:
     assert abs(measured - card_accuracy("text")) < 0.002
 
 
-@pytest.mark.parametrize("name", ["image", "text"])
+@pytest.mark.parametrize("name", ["image", "text", "writer", "clip", "detector"])
 def test_models_are_small_and_safe(name: str) -> None:
     files = list((DEMO / name).iterdir())
     assert sum(file.stat().st_size for file in files) < 5e6

@@ -130,7 +130,8 @@ def accuracy(
 CARD = """# demo-writer
 
 A Llama that writes short stories with questions and answers them. On {tested} stories that training
-never told, the likeliest next word is the answer in **{accuracy:.2f} %**; by kind: {kinds}.
+never told, the likeliest next word is the answer in **{accuracy:.2f} %**; by kind:
+{kinds}.
 
 - Model: `LlamaForCausalLM`, {parameters:,} parameters: {depth} blocks, {width} wide, 4 heads, up to
   {longest} words. Stored in half precision. Its tokenizer knows the {words} words and marks of this
@@ -141,7 +142,7 @@ never told, the likeliest next word is the answer in **{accuracy:.2f} %**; by ki
   --rate {rate} --seed {seed}`. For {short:.0%} of the first run stories have two facts; for
   {taught:.0%} of it three heads of blocks 1 and 2 are taught where to look.
 - Use: to see why a language model writes a word, with the true reason known. It knows no other
-  English.
+  English, and words that are no answers, such as the box or bag behind a colour, it guesses.
 """
 
 

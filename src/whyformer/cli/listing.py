@@ -72,7 +72,7 @@ def list_models(options: argparse.Namespace) -> None:
         print(json.dumps(entries, indent=1))
         return
     for model in EMBEDDED.values():
-        print(f"{model.name:<12}  {model.summary}")
+        print(f"{model.name:<13}  {model.summary}")
     print(
         "\nAlso: a directory with config.json and model.safetensors, a hub id (owner/name) of an\n"
         "image or sequence classifier, and timm/NAME (pip install 'whyformer[vision]')."

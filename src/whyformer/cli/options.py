@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from whyformer.cli.inputs import a
 from whyformer.errors import InputError, ModelError
 from whyformer.methods import all_methods, get_method
-from whyformer.models.catalogue import EMBEDDED
 
 if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline, Recorded
     from whyformer.render.panels import Look
 
-DEFAULT_MODELS = {model.kind: model.name for model in EMBEDDED.values()}
+DEFAULT_MODELS = {"image": "demo-vision", "text": "demo-text"}
 
 
 def add_model_options(parser: argparse.ArgumentParser, several: bool = False) -> None:

@@ -49,7 +49,7 @@ def fetch(name: str, allow_pickle: bool, offline: bool) -> Path:
         why = "offline was asked for" if offline else "the hub cannot be reached"
         raise ModelError(
             f"no model {name!r}: it is no directory here and not in the local cache, and {why}; "
-            f"offline there are {' and '.join(EMBEDDED)}, and any directory with config.json and "
+            f"offline there are {', '.join(EMBEDDED)}, and any directory with config.json and "
             "model.safetensors"
         ) from error
 

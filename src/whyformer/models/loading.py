@@ -77,8 +77,8 @@ def load(
 
 
 def load_embedded(model: Embedded, device: str | None, options: dict[str, Any]) -> Pipeline:
-    """The image model needs no transformers, whose import would take most of the time."""
-    if model.kind == "text":
+    """demo-vision needs no transformers, whose import would take most of the time."""
+    if model.name != "demo-vision":
         from whyformer.models.hugging_face import load_directory
 
         return load_directory(model.path, model.name, device, False, options)
