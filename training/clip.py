@@ -208,7 +208,8 @@ def main() -> None:
     print(", ".join(f"{name} {share:.2f} %" for name, share in measured.items()))
     vision = model.config.vision_config
     card = CARD.format(
-        **measured, note=NOTE if measured["relation"] < 35 else "", tested=tested, parameters=sum(p.numel() for p in model.parameters()),
+        **measured, note=NOTE if measured["relation"] < 35 else "", tested=tested,
+        parameters=sum(p.numel() for p in model.parameters()),
         depth=vision.num_hidden_layers, width=vision.hidden_size, side=SIDE,
         patches=SIDE // PATCH, words=len(vocabulary()), pair=options.pair,
         shown=options.steps * options.batch, steps=options.steps, batch=options.batch,
