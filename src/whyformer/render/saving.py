@@ -92,7 +92,8 @@ def _save_png(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None
 
 
 def _save_gif(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    write_whole(path, gif(sheet, lambda frame: picture(frame, pieces, look)))
+    dpi = (look or Look()).dpi
+    write_whole(path, gif(sheet, lambda frame: raster(figure(frame, pieces, look), dpi)))
 
 
 def _save_html(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
