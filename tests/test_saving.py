@@ -84,14 +84,14 @@ def test_each_ending_writes_a_file(
 
 
 def test_an_unknown_ending_lists_the_known(review: Explanation, tmp_path: Path) -> None:
-    assert list(WRITERS) == [f".{ending}" for ending in ENDINGS]
+    assert set(WRITERS) == {f".{ending}" for ending in [*ENDINGS, "gif"]}
     with pytest.raises(InputError, match=r"'why\.docx' has the ending '\.docx'") as caught:
         review.save(tmp_path / "why.docx")
     for ending in ENDINGS:
         assert f".{ending}" in str(caught.value)
     with pytest.raises(InputError, match=r"has no ending; .*\.png.*\.svg"):
         review.save(tmp_path / "why")
-    with pytest.raises(InputError, match=r"known: \.png, \.html"):
+    with pytest.raises(InputError, match=r"known: .*\.html"):
         review.save(tmp_path / "why.htm")
     assert not list(tmp_path.iterdir())
 
