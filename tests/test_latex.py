@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from sheets import CAT, DOG, HOSTILE, image_sheet, plain_text, text_sheet
 from typesetting import compiled
+from whyformer.render.colour import ink, scale
 from whyformer.render.latex import escape, text_latex
+from whyformer.render.look import Look
 from whyformer.render.saving import save_sheet
 from whyformer.render.sheet import ClassScore, View
 from whyformer.words import Piece
@@ -99,6 +101,27 @@ def test_a_long_text_is_not_cut_off(tmp_path: Path) -> None:
     log = compiled(save_sheet(plain_text("word " * 2999 + "end"), tmp_path / "long.tex"))
     assert "Overfull \\vbox" not in log
     assert int(re.search(r"\((\d+) pages?", log)[1]) > 2  # type: ignore[index]
+
+
+def test_a_fragment_is_for_a_document_of_one_s_own(tmp_path: Path) -> None:
+    """Signed words have both colours, and the scale has both ends."""
+    pieces = [Piece("good", "", 0), Piece("dull", " ", 1)]
+    sheet = text_sheet(pieces, View("lrp", CAT, np.array([0.5, -1.0])))
+    path = save_sheet(sheet, tmp_path / "words.tex", look=Look(fragment=True))
+    told = path.read_text(encoding="utf-8")
+    assert "documentclass" not in told
+    blue = ",".join(f"{part / 255:.3f}" for part in scale(ink(0))[-1])
+    assert rf"\word{{{blue}}}" in told
+    assert "against {-}1" in told
+    assert "1 for" in told
+    image = image_sheet(View("lrp", CAT, np.eye(2)))
+    save_sheet(image, tmp_path / "map.tex", look=Look(fragment=True))
+    around = tmp_path / "paper.tex"
+    around.write_text(
+        "\\documentclass{article}\n\\usepackage[T1]{fontenc}\\usepackage{color,graphicx}\n"
+        "\\begin{document}\n\\input{words}\n\n\\input{words}\n\n\\input{map}\n\\end{document}\n"
+    )
+    compiled(around)
 
 
 def test_broken_lines_stay_broken() -> None:

@@ -6,18 +6,26 @@ import time
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 from PIL import Image
 
 from sheets import CAT, DOG, image_sheet, one_hot
-from whyformer.render.colour import scale
-from whyformer.render.drawing import fitted, font
-from whyformer.render.image import DIMMED, enlarged, overlay
-from whyformer.render.panels import Look, panels
+from whyformer import InputError
+from whyformer.render.colour import AGAINST, scale
+from whyformer.render.figure import Writing, wrapped
+from whyformer.render.fonts import base_face, text_width
+from whyformer.render.image import DIMMED, colour_bar, enlarged, overlay, stretched
+from whyformer.render.look import Look
+from whyformer.render.palettes import NAMES, map_colours, table
+from whyformer.render.panels import image_figure, panels
+from whyformer.render.scaling import scaled
 from whyformer.render.sheet import ClassScore, Sheet, View
 
 GREY = (150, 150, 150)
 PAPER = [255, 255, 255]
 STRONGEST = scale()[-1].tolist()
+SCREEN = Look(dpi=96)
 
 
 def canvas(size: tuple[int, int] = (60, 30), colour: tuple[int, int, int] = GREY) -> Image.Image:
@@ -149,16 +157,51 @@ def test_scores_span_the_scale() -> None:
     np.testing.assert_allclose(strengths(scores), [[0, 0.25], [0.5, 1]])
 
 
-@pytest.mark.parametrize("scores", [np.zeros((3, 4)), np.full((3, 4), -2.0), np.full((1, 1), -1)])
-def test_a_map_without_anything_for_the_class_has_no_colour(scores: np.ndarray) -> None:
+def test_an_empty_map_has_no_colour() -> None:
+    scores = np.zeros((3, 4))
     assert not strengths(scores).any()
     pixels = drawn(canvas(), strengths(scores), opacity=1.0)
     assert (pixels == pixels[0, 0]).all()
 
 
-def test_what_spoke_against_the_class_counts_as_nothing() -> None:
-    found = strengths(np.array([[-9.0, 0.0, 1.0, 2.0]]))
-    np.testing.assert_allclose(found, [[0, 0, 0.5, 1]])
+def test_what_spoke_against_is_blue_over_the_image() -> None:
+    share = np.array([[-1.0, 0.0, 1.0]])
+    colours = map_colours(signed=True)
+    pixels = drawn(canvas((60, 20)), share, opacity=1.0, smooth=False, colours=colours)
+    against, nothing, towards = pixels[10, 10::20]
+    assert against.tolist() == list(AGAINST)
+    assert towards.tolist() == STRONGEST
+    assert np.ptp(nothing) == 0
+
+
+def test_a_smooth_map_is_the_one_that_is_evaluated() -> None:
+    """Bilinear, as ``Explanation.image_map``: scores are stretched before colours end."""
+    scores = np.random.default_rng(0).normal(size=(7, 5))
+    view = View("lrp", CAT, scores)
+    wanted = F.interpolate(torch.tensor(scores)[None, None], (64, 96), mode="bilinear")[0, 0]
+    wanted = (wanted / view.span[1]).clamp(-1, 1).numpy()
+    np.testing.assert_allclose(stretched(view.share, (96, 64)), wanted, atol=1e-5)
+
+
+def test_a_signed_bar_has_both_ends_and_grey_between() -> None:
+    bar = np.asarray(colour_bar(4, 101, map_colours(True), signed=True)).astype(int)
+    assert bar[0, 0].tolist() == STRONGEST
+    assert bar[-1, 0].tolist() == list(AGAINST)
+    assert np.ptp(bar[50, 0]) <= 1
+
+
+def test_what_spoke_against_the_class_is_negative() -> None:
+    view = View("lrp", CAT, np.array([[-4.0, 0.0, 1.0, 2.0]]))
+    assert view.signed
+    assert view.span == (-4, 4)
+    np.testing.assert_allclose(view.strength, [[-1, 0, 0.25, 0.5]])
+
+
+def test_rounding_is_no_sign() -> None:
+    view = View("rollout", None, np.array([[-1e-9, 1.0]]))
+    assert not view.signed
+    assert view.strength.min() == 0
+    assert View("lrp", CAT, np.ones((1, 2)), signed=True).span == (-1, 1)
 
 
 def test_one_patch_alone_is_the_strongest() -> None:
@@ -235,7 +278,7 @@ def corner(pixels: np.ndarray) -> tuple[int, int]:
 
 
 def test_panels_have_a_row_a_class_and_a_column_a_method() -> None:
-    table = cells(panels(several(), Look(opacity=1.0, smooth=False)), 224, 112)
+    table = cells(panels(several(), Look(opacity=1.0, smooth=False, dpi=96)), 224, 112)
     assert [len(row) for row in table] == [4, 4]
     for row in table:
         assert (row[0] == GREY).all()
@@ -246,9 +289,9 @@ def test_panels_have_a_row_a_class_and_a_column_a_method() -> None:
 
 
 def test_panels_are_no_larger_than_they_need() -> None:
-    table = panels(several())
+    table = panels(several(), SCREEN)
     assert 4 * 224 < table.width < 4 * 224 + 200
-    assert 2 * 112 < table.height < 2 * 112 + 160
+    assert 2 * 112 < table.height < 2 * 112 + 180
     pixels = np.asarray(table)
     for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]):
         assert (edge == PAPER).all()
@@ -256,7 +299,7 @@ def test_panels_are_no_larger_than_they_need() -> None:
 
 def test_one_method_shows_its_classes_in_one_row() -> None:
     views = [View("lrp", CAT, one_hot(2, 2, (0, 0))), View("lrp", DOG, one_hot(2, 2, (1, 1)))]
-    picture = panels(image_sheet(*views, size=(320, 160), colour=GREY), Look(1.0, smooth=False))
+    picture = panels(image_sheet(*views, size=(320, 160), colour=GREY), Look(1.0, False, dpi=96))
     (row,) = cells(picture, 320, 160)
     assert len(row) == 3
     assert [corner(cell) for cell in row[1:]] == [(0, 0), (1, 1)]
@@ -277,36 +320,116 @@ def test_a_class_without_an_index_keeps_its_map() -> None:
 def heading_pixels(label: str, **score: float | None) -> np.ndarray:
     given = ClassScore(0, label, **{"logit": 1.0, "probability": 0.5, **score})  # type: ignore[arg-type]
     sheet = image_sheet(View("lrp", given, np.eye(2)), size=(320, 160), colour=GREY)
-    return np.asarray(panels(sheet))
+    return np.asarray(panels(sheet, SCREEN)).astype(int)
 
 
-def test_a_very_long_label_changes_nothing_but_its_caption() -> None:
+def written(label: str, **look: object) -> list[str]:
+    given = ClassScore(0, label, logit=1.0, probability=0.5)
+    sheet = image_sheet(View("lrp", given, np.eye(2)), size=(320, 160), colour=GREY)
+    figure = image_figure(sheet, Look(**look))  # type: ignore[arg-type]
+    return [mark.text for mark in figure.marks if isinstance(mark, Writing)]
+
+
+@pytest.mark.parametrize("label", ["Greater Swiss Mountain dog", "cat" * 60, "a b " * 50 + "c"])
+def test_a_long_label_is_wrapped_and_whole(label: str) -> None:
+    lines = wrapped(f"why {label}?", 200, 15)
+    assert all(text_width(line, 15, base_face(line)) <= 200 for line in lines)
+    assert "".join(lines).replace(" ", "") == f"why {label}?".replace(" ", "")
+    said = "".join(written(label, width=4.0)).replace(" ", "")
+    assert f"why {label}?".replace(" ", "") in said
+
+
+def test_a_long_label_pushes_the_picture_down_and_not_aside() -> None:
     short, long = heading_pixels("cat"), heading_pixels("cat" * 60)
-    assert short.shape == long.shape
-    changed = (short != long).any(-1)
-    assert changed.any()
-    assert not changed[46:].any()
-    assert not changed[:, 16 + 2 * 320 + 10 :].any()
-    gap = changed[:, 16 + 320 : 16 + 320 + 10]
+    assert short.shape[1] == long.shape[1]
+    assert short.shape[0] < long.shape[0]
+    gap = (long != 255).any(-1)[:, 16 + 320 : 16 + 320 + 10]
     assert not gap.any()
 
 
-def test_an_endless_label_is_cut_in_a_moment() -> None:
+def test_an_endless_label_is_wrapped_in_a_moment() -> None:
     start = time.perf_counter()
-    cut = fitted("x" * 2000, 200, 15)
+    lines = wrapped("x" * 2000, 200, 15)
     assert time.perf_counter() - start < 2
-    assert cut.endswith("...")
-    assert font(15, cut).getlength(cut) <= 200
-    assert font(15, cut).getlength("x" + cut) > 200
+    assert "".join(lines) == "x" * 2000
 
 
-@pytest.mark.parametrize(
-    "label", ["猫", "קטטה", "🐈 cat", "café", "a\nb", "", "\x1b[31m", "I" * 99]
-)
+@pytest.mark.parametrize("label", ["猫", "קטטה", "🐈 cat", "café", "a\nb", "", "\x1b[31m", "I" * 9])
 def test_labels_of_any_kind_stay_in_their_caption(label: str) -> None:
-    changed = (heading_pixels("cat") != heading_pixels(label)).any(-1)
-    assert changed.any()
-    assert not changed[46:].any()
+    """Below the captions nothing changes; a note about a font may stand below the maps."""
+    one, other = heading_pixels("cat"), heading_pixels(label)
+    changed = (one != other[: len(one)]).any(-1)
+    assert changed[:42].any()
+    assert not changed[42:200].any()
+
+
+# --- scales, colours and sizes -------------------------------------------------------------------
+
+
+def test_one_scale_for_all_classes_of_a_method() -> None:
+    sheet = image_sheet(
+        View("lrp", CAT, one_hot(2, 2, (0, 0))),
+        View("lrp", DOG, one_hot(2, 2, (0, 0)) / 4),
+        View("rollout", None, one_hot(2, 2, (0, 0)) * 9),
+    )
+    own = [view.strength.max() for view in scaled(sheet, shared=False).views]
+    shared = [view.strength.max() for view in scaled(sheet, shared=True).views]
+    assert own == [1, 1, 1]
+    assert shared == [1, 0.25, 1]
+
+
+def said(sheet: Sheet, **look: object) -> list[str]:
+    marks = image_figure(sheet, Look(**look)).marks  # type: ignore[arg-type]
+    return [mark.text for mark in marks if isinstance(mark, Writing)]
+
+
+def test_the_scale_stands_in_the_picture() -> None:
+    one, quarter = View("lrp", CAT, one_hot(2, 2, (0, 0))), View("lrp", DOG, np.eye(2) / 4)
+    assert {"0", "1"} <= set(said(image_sheet(one)))
+    assert {"least", "most", "0 to 1", "0 to 0.25"} <= set(said(image_sheet(one, quarter)))
+    assert {"0", "1"} <= set(said(image_sheet(one, quarter), shared=True))
+    signed = View("lrp", CAT, one_hot(2, 2, (0, 0)) - one_hot(2, 2, (1, 1)) * 2)
+    assert {"-2", "2", "for", "against", "0"} <= set(said(image_sheet(signed)))
+
+
+def test_scores_beyond_the_colours_are_told() -> None:
+    scores = np.linspace(0, 1, 400).reshape(20, 20)
+    scores[0, 0] = 1e6
+    assert any(text.startswith("> ") for text in said(image_sheet(View("lrp", CAT, scores))))
+
+
+def test_a_figure_has_the_size_and_the_pixels_that_were_asked_for() -> None:
+    look = Look(width=17 / 2.54, dpi=300)
+    assert panels(several(), look).width == pytest.approx(17 / 2.54 * 300, abs=1)
+    with pytest.raises(InputError, match="1 inches wide and has 4 columns; give it at least"):
+        panels(several(), Look(width=1.0))
+
+
+def test_colours_by_name() -> None:
+    sheet = image_sheet(View("gradcam", CAT, np.ones((1, 1)) * 2 + np.eye(1)), size=(64, 64))
+    top = np.asarray(colour_bar(1, 256, map_colours(False, "viridis"), signed=False))
+    assert top[0, 0].tolist() == [253, 231, 37]
+    assert top[-1, 0].tolist() == [68, 1, 84]
+    assert (np.asarray(panels(sheet, Look(colours="viridis"))) == top[0, 0]).all(-1).any()
+    assert not (np.asarray(panels(sheet)) == top[0, 0]).all(-1).any()
+    with pytest.raises(InputError, match=r"no colours 'virids'.*viridis"):
+        panels(sheet, Look(colours="virids"))
+    with pytest.raises(InputError, match="'RdBu_r' do not fit this image by gradcam; try viridis"):
+        panels(sheet, Look(colours="RdBu_r"))
+    signed = image_sheet(View("lrp", CAT, np.array([[-1.0, 1.0]])), size=(64, 64))
+    with pytest.raises(InputError, match="'viridis' do not fit a signed map by lrp; try coolwarm"):
+        panels(signed, Look(colours="viridis"))
+
+
+def test_tables_agree_with_matplotlib() -> None:
+    """To 3 of 255: straight lines between a few stops."""
+    colormaps = pytest.importorskip("matplotlib").colormaps
+    for name in NAMES:
+        found = table(name)
+        whole = colormaps[name](np.arange(256))[:, :3] * 255
+        at = np.linspace(0, 255, len(found))
+        wanted = np.stack([np.interp(at, np.arange(256), whole[:, i]) for i in range(3)], 1)
+        assert np.abs(found - wanted).max() <= 3, name
 
 
 def test_a_regression_shows_its_value() -> None:
@@ -319,7 +442,7 @@ def test_a_regression_shows_its_value() -> None:
 def test_hundreds_of_classes() -> None:
     scores = [ClassScore(i, f"class {i}", float(-i), 1 / 300) for i in range(300)]
     views = [View(m, score, np.eye(2)) for m in ("lrp", "gradcam") for score in scores]
-    picture = panels(image_sheet(*views, size=(8, 8), classes=scores), side=8)
+    picture = panels(image_sheet(*views, size=(8, 8), classes=scores), SCREEN, side=8)
     assert picture.height > 300 * 8
-    wrapped = panels(image_sheet(*views[:300], size=(8, 8), classes=scores), side=8)
+    wrapped = panels(image_sheet(*views[:300], size=(8, 8), classes=scores), SCREEN, side=8)
     assert wrapped.width < 300 * 8 < wrapped.height * 5

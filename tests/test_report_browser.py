@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -244,7 +245,7 @@ def test_negative_scores_keep_their_sign(open_report: Any) -> None:
     page.locator(".why-stage").hover(position=centre(7, page))
     assert "\u22120.50" in reading(page)
     assert "36th of 36" in reading(page)
-    assert page.locator(".why-legend").inner_text().startswith("\u22120.50")
+    assert page.locator(".why-legend").inner_text().startswith("against \u22120.50")
 
 
 def test_classes_side_by_side(open_report: Any) -> None:
@@ -287,7 +288,7 @@ def test_all_methods_at_once(open_report: Any) -> None:
 def test_the_keyboard_reaches_everything(open_report: Any) -> None:
     page = open_report(image_document())
     reached = []
-    for _ in range(10):
+    for _ in range(12):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
@@ -305,7 +306,7 @@ def test_the_keyboard_reaches_everything(open_report: Any) -> None:
             page.keyboard.press("ArrowLeft")
     assert reached[:5] == ["3", "8", "transformer_attribution", "lrp", "rollout"]
     assert reached[5:9] == ["Smooth", "Patches", "Side by side", "All methods"]
-    assert reached[9] == "opacity"
+    assert reached[9:] == ["Own scale", "One scale", "opacity"]
     assert page.locator("canvas").evaluate("(canvas) => canvas.style.opacity") == "0.79"
     assert coloured(page) == [28]
 
@@ -335,11 +336,11 @@ def test_the_text_keeps_its_gaps_and_hides_special_tokens(open_report: Any) -> N
 def test_words_are_coloured_for_their_class(open_report: Any) -> None:
     page = open_report(text_document())
     nothing = "rgba(0, 0, 0, 0)"
-    assert background(page, "<script>") == "rgb(0, 114, 178)"
+    assert background(page, "<script>") == "rgb(230, 159, 0)"
     assert background(page, "film") == nothing
     page.locator("[data-class='0']").click()
     assert background(page, "<script>") == nothing
-    assert background(page, "joyless") == "rgb(230, 159, 0)"
+    assert background(page, "joyless") == "rgb(0, 114, 178)"
     page.locator(".why-unit", has_text="joyless").hover()
     assert "“joyless”" in reading(page)
     assert "0.80 · 94.1 % · 1st of 3" in reading(page)
@@ -347,13 +348,67 @@ def test_words_are_coloured_for_their_class(open_report: Any) -> None:
     assert page.locator(".why-stage").count() == 2
 
 
-def test_negative_words_have_no_colour_but_a_dotted_line(open_report: Any) -> None:
+def test_words_for_are_orange_and_words_against_blue(open_report: Any) -> None:
     page = open_report(text_document())
     page.locator("[data-method=lrp]").click()
-    assert background(page, "joyless") == "rgba(0, 0, 0, 0)"
-    assert page.locator(".why-against").all_inner_texts() == ["joyless"]
+    assert background(page, "<script>") == "rgb(230, 159, 0)"
+    blue = [255 + 0.4 * (c - 255) for c in (0, 114, 178)]
+    assert background(page, "joyless") == "rgb({:.0f}, {:.0f}, {:.0f})".format(*blue)
+    legend = page.locator(".why-legend").inner_text()
+    assert legend.split() == ["against", "\u22120.50", "0.50", "for"]
     page.locator(".why-unit", has_text="joyless").hover()
     assert "\u22120.20" in reading(page)
+
+
+def test_one_scale_for_all_classes(open_report: Any) -> None:
+    page = open_report(text_document())
+    press(page, "Side by side")
+    highs = [".40", ".80"]
+    assert [t[-3:] for t in page.locator(".why-legend").all_inner_texts()] == highs
+    press(page, "One scale")
+    assert [t[-3:] for t in page.locator(".why-legend").all_inner_texts()] == [".80", ".80"]
+    faint = [255 + 0.5 * (c - 255) for c in (230, 159, 0)]
+    shown = [int(part) for part in re.findall(r"\d+", background(page, "<script>"))]
+    assert shown == pytest.approx(faint, abs=1)
+
+
+@pytest.mark.parametrize("text", ["thin,", "a/b", "好看。"])
+def test_boxes_never_cover_letters(open_report: Any, text: str) -> None:
+    """Where no space divides two words, their boxes end where their letters do."""
+    document = text_document()
+    document["pieces"] = [
+        {"text": sign, "gap": "", "word": i, "content": True} for i, sign in enumerate(text)
+    ]
+    document["views"] = [view("gradcam", 1, [1.0] * len(text), rows=False)]
+    page = open_report(document)
+    boxes = [unit.bounding_box() for unit in page.locator(".why-unit").all()]
+    for one, other in pairwise(boxes):
+        assert one["x"] + one["width"] <= other["x"] + 0.02
+
+
+def test_long_labels_are_whole(open_report: Any) -> None:
+    document = image_document()
+    label = "Greater Swiss Mountain dog, the one that stands behind the fence"
+    document["classes"][0]["label"] = label
+    page = open_report(document)
+    name = page.locator(".why-class .why-name").first
+    assert name.evaluate("(node) => node.scrollWidth <= node.clientWidth")
+    assert question(page) == f"Why “{label}”?"
+
+
+def test_a_smooth_map_is_bilinear(open_report: Any) -> None:
+    """As the map that is evaluated: halfway between two patches it is halfway."""
+    document = image_document()
+    ramp = [i % SIDE / (SIDE - 1) for i in range(PATCHES)]
+    document["views"] = [view("gradcam", 3, ramp, rows=False)]
+    page = open_report(document)
+    pixels = page.locator("canvas").evaluate(
+        "(c) => Array.from(c.getContext('2d').getImageData(0, 60, c.width, 1).data)"
+    )
+    shares = [(alpha / 255) ** (1 / 0.75) for alpha in pixels[3::4]]
+    zoom = len(shares) // SIDE
+    for place in range(zoom // 2, len(shares) - zoom // 2):
+        assert shares[place] == pytest.approx((place + 0.5 - zoom / 2) / zoom / 5, abs=0.01)
 
 
 def test_a_word_shows_its_row_until_escape(open_report: Any) -> None:
@@ -361,14 +416,14 @@ def test_a_word_shows_its_row_until_escape(open_report: Any) -> None:
     page.locator(".why-unit", has_text="joyless").click()
     assert question(page) == "What “joyless” gathered from the others"
     assert page.locator(".why-unit-chosen").inner_text() == "joyless"
-    assert background(page, "film") == "rgb(0, 114, 178)"
+    assert background(page, "film") == "rgb(230, 159, 0)"
     assert background(page, "<script>") == "rgba(0, 0, 0, 0)"
     page.keyboard.press("Escape")
     assert background(page, "film") == "rgba(0, 0, 0, 0)"
     press(page, "Pieces")
     page.locator(".why-unit", has_text="joy").click()
     assert question(page) == "What “joy” gathered from the others"
-    assert background(page, "less") == "rgb(0, 114, 178)"
+    assert background(page, "less") == "rgb(230, 159, 0)"
     page.locator(".why-back").click()
     assert page.locator(".why-unit-chosen").count() == 0
 
@@ -454,7 +509,9 @@ def test_unusual_documents(open_report: Any) -> None:
 def test_the_page_holds_everything_and_allows_nothing_else() -> None:
     page = report_html(text_document())
     policy = html.unescape(re.search(r'Policy" content="([^"]+)"', page)[1])
-    assert policy.startswith("default-src 'none'; img-src data:; script-src 'sha256-")
+    assert policy.startswith(
+        "default-src 'none'; img-src data:; media-src data:; script-src 'sha256-"
+    )
     assert "unsafe" not in policy
     assert page.count("</script>") == 2
     assert page.count("</title>") == 1

@@ -16,16 +16,18 @@ import torch
 from PIL import Image
 
 import whyformer
-from sheets import CAT, HOSTILE, image_sheet, text_sheet
+from sheets import CAT, DOG, HOSTILE, image_sheet, text_sheet
 from whyformer import InputError
 from whyformer.explanation import Explanation
 from whyformer.render import html_fragment, make_sheet, save
+from whyformer.render.figure import Picture, Writing
+from whyformer.render.panels import image_figure
 from whyformer.render.saving import WRITERS, save_sheet
 from whyformer.render.sheet import ClassScore, Sheet, View
 from whyformer.words import Piece
 from zoo import CASES, HandWritten
 
-ENDINGS = ["png", "html", "json", "npz", "tex", "svg"]
+ENDINGS = ["png", "html", "json", "npz", "tex", "svg", "pdf"]
 SVG = "{http://www.w3.org/2000/svg}"
 RECTANGULAR = next(case for case in CASES if case.grid and case.grid[0] != case.grid[1])
 
@@ -82,14 +84,14 @@ def test_each_ending_writes_a_file(
 
 
 def test_an_unknown_ending_lists_the_known(review: Explanation, tmp_path: Path) -> None:
-    assert list(WRITERS) == [f".{ending}" for ending in ENDINGS]
+    assert set(WRITERS) == {f".{ending}" for ending in [*ENDINGS, "gif"]}
     with pytest.raises(InputError, match=r"'why\.docx' has the ending '\.docx'") as caught:
         review.save(tmp_path / "why.docx")
     for ending in ENDINGS:
         assert f".{ending}" in str(caught.value)
     with pytest.raises(InputError, match=r"has no ending; .*\.png.*\.svg"):
         review.save(tmp_path / "why")
-    with pytest.raises(InputError, match=r"did you mean '\.html'"):
+    with pytest.raises(InputError, match=r"known: .*\.html"):
         review.save(tmp_path / "why.htm")
     assert not list(tmp_path.iterdir())
 
@@ -193,6 +195,36 @@ def test_svg_is_well_formed_and_has_no_script(sheet: Sheet, tmp_path: Path) -> N
     said = " ".join(root.itertext())
     for text in HOSTILE[:5]:
         assert text in said
+
+
+def test_png_svg_and_pdf_are_one_figure(tmp_path: Path) -> None:
+    """The same rows, columns, original, colour bar and words."""
+    views = [View(m, c, np.eye(2)) for m in ("lrp", "gradcam") for c in (CAT, DOG)]
+    sheet = image_sheet(*views, size=(224, 112), notes=["a note"])
+    figure = image_figure(sheet)
+    with Image.open(save_sheet(sheet, tmp_path / "why.png")) as picture:
+        assert picture.size == (round(figure.width * 2), round(figure.height * 2))
+        assert picture.info["dpi"] == pytest.approx((192, 192), abs=0.1)
+    root = ElementTree.fromstring(save_sheet(sheet, tmp_path / "why.svg").read_bytes())
+    assert root.get("viewBox") == f"0 0 {figure.width:.0f} {figure.height:.0f}"
+    pictures = [mark for mark in figure.marks if isinstance(mark, Picture)]
+    assert len(list(root.iter(f"{SVG}image"))) == len(pictures) == 2 * (1 + 2 + 1)
+    words = [mark.text for mark in figure.marks if isinstance(mark, Writing)]
+    assert ["".join(text.itertext()) for text in root.iter(f"{SVG}text")] == words
+    assert {"why cat?  0.70", "why dog?  0.30", "lrp", "gradcam", "a note"} <= set(words)
+    pdf = save_sheet(sheet, tmp_path / "why.pdf").read_bytes()
+    width, height = figure.width * 0.75, figure.height * 0.75
+    assert f"/MediaBox [0 0 {width:.2f} {height:.2f}]".encode() in pdf
+    assert pdf.count(b"/Subtype /Image") == 3  # what is equal is stored once: photo, map, bar
+    assert b"/ToUnicode" in pdf
+
+
+def test_pdf_embeds_its_fonts(tmp_path: Path) -> None:
+    pieces = [Piece(word, " ", i) for i, word in enumerate("thin, naïve 这部 هذا".split())]
+    sheet = text_sheet(pieces, View("lrp", CAT, np.ones(4)))
+    pdf = save_sheet(sheet, tmp_path / "why.pdf").read_bytes()
+    assert b"/FontFile" in pdf
+    assert b"/Helvetica" not in pdf
 
 
 @pytest.mark.parametrize("letter", ["\x00", "\x1b", "\x7f", "\ufffe", "\uffff", "\U0001ffff"])

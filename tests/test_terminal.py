@@ -11,8 +11,16 @@ import pytest
 from PIL import Image
 
 from sheets import CAT, DOG, image_sheet, one_hot, plain_text, text_sheet
+from whyformer.render.colour import AGAINST, ink, scale
+from whyformer.render.look import Look
 from whyformer.render.sheet import ClassScore, Sheet, View
-from whyformer.render.terminal import half_blocks, has_colour, to_terminal
+from whyformer.render.terminal import (
+    SHADES,
+    SHADES_AGAINST,
+    half_blocks,
+    has_colour,
+    to_terminal,
+)
 from whyformer.words import Piece
 
 #: what whyformer itself may write: true colours, and back to normal
@@ -134,16 +142,18 @@ def test_half_blocks_show_two_pixels_each() -> None:
 def test_maps_fit_the_terminal(width: int, colour: bool) -> None:
     _, *blocks = to_terminal(two_classes(), colour=colour, width=width).split("\n\n")
     for block in blocks:
-        title, *rows = block.split("\n")
+        title, *rows, legend = block.split("\n")
         widths = {cells(row) for row in rows}
         assert len(widths) == 1
+        assert cells(legend) <= width
         assert 16 <= widths.pop() <= width
         assert cells(title) <= width
 
 
 def test_maps_of_two_classes_stand_side_by_side_where_there_is_room() -> None:
     _, both = to_terminal(two_classes(), colour=False, width=80).split("\n\n")
-    title, *rows = both.split("\n")
+    title, *rows, legend = both.split("\n")
+    assert legend.split() == ["0", ".:-=+*#%@", "1"] * 2
     assert title.index("why dog?") == 41
     assert rows[0][:39].count("@") > 0
     assert rows[0][41:].count("@") == 0
@@ -155,7 +165,7 @@ def test_an_image_keeps_its_aspect() -> None:
     """A character is about twice as high as wide."""
     sheet = image_sheet(View("lrp", CAT, np.eye(2)), size=(100, 50))
     _, block = to_terminal(sheet, colour=True).split("\n\n")
-    rows = block.split("\n")[1:]
+    rows = block.split("\n")[1:-1]
     assert cells(rows[0]) / (2 * len(rows)) == pytest.approx(2, rel=0.1)
 
 
@@ -174,8 +184,11 @@ def test_coloured_words_read_as_the_text() -> None:
     pieces = [Piece("A", "", 0), Piece("joy", "\n", 1), Piece("less", "", 1), Piece(".", "", 2)]
     sheet = text_sheet(pieces, View("lrp", CAT, np.array([0.0, 0.5, 1.0, 0.0])))
     shown = to_terminal(sheet, colour=True)
-    assert OURS.sub("", shown).endswith("why cat?  0.70\nA\njoyless.")
-    assert len(re.findall(r"\x1b\[48", shown)) == 1
+    title, legend, *text = OURS.sub("", shown).split("\n")[2:]
+    assert title == "why cat?  0.70"
+    assert legend.split() == ["0", "1"]
+    assert text == ["A", "joyless."]
+    assert len(re.findall(r"\x1b\[48[0-9;]*m\w", shown)) == 1
 
 
 def test_without_colour_the_strongest_words_are_listed_first() -> None:
@@ -185,6 +198,34 @@ def test_without_colour_the_strongest_words_are_listed_first() -> None:
     bars = [line.count("#") for line in shown]
     assert bars[0] == 20
     assert bars == sorted(bars, reverse=True)
+
+
+SIGNED = np.array([0.5, -1.0, 0.0])
+
+
+def test_words_against_are_told_from_words_for() -> None:
+    pieces = [Piece(word, " ", i) for i, word in enumerate(("good", "dull", "film"))]
+    sheet = text_sheet(pieces, View("lrp", CAT, SIGNED))
+    title, first, second, third = to_terminal(sheet, colour=False).split("\n")[2:]
+    assert title.endswith("(# for, - against)")
+    assert first.split() == ["dull", "-1.00e+00", "-" * 20]
+    assert second.split() == ["good", "5.00e-01", "#" * 10]
+    assert third.split() == ["film", "0.00e+00"]
+    coloured = to_terminal(sheet, colour=True)
+    for word, number, step in (("dull", 0, 255), ("good", 1, 128)):
+        ground = ";".join(map(str, scale(ink(number))[step].tolist()))
+        assert re.search(rf"\x1b\[48;2;{ground};[0-9;]*m{word}", coloured)
+
+
+def test_maps_against_are_told_from_maps_for() -> None:
+    sheet = image_sheet(View("lrp", CAT, SIGNED[None]), size=(60, 30))
+    *rows, legend = to_terminal(sheet, colour=False).split("\n\n")[1].split("\n")[1:]
+    assert legend == f"-1 {SHADES_AGAINST[:0:-1]} {SHADES[1:]} 1"
+    assert "&" not in rows[0][:13]
+    assert "&" in rows[0][13:26]
+    assert "=" in rows[0][:13]
+    strongest = to_terminal(sheet, colour=True, look=Look(opacity=1.0, smooth=False))
+    assert "{};{};{}".format(*AGAINST) in strongest
 
 
 def test_the_list_of_words_lines_up_with_wide_letters() -> None:

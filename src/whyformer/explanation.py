@@ -187,7 +187,7 @@ class Explanation:
     def save(self, path: str | Path, **options: Any) -> Path:
         """Write a picture, a page or numbers, by the name's ending.
 
-        Endings: .png, .svg, .html, .json, .npz, .tex. ``options`` are those of
+        Endings: .png, .svg, .pdf, .html, .json, .npz, .tex. ``options`` are those of
         ``whyformer.render.save``.
         """
         from whyformer.render import save

@@ -23,7 +23,7 @@ from whyformer.methods import default_methods
 EPILOG = """examples:
   whyformer compare scene.png --target 3 --target 8 --out figure.png
   whyformer compare "a joyless film" --out methods.html
-  whyformer compare photo.jpg --model ./my-vit --methods rollout,gradcam -o figure.svg
+  whyformer compare photo.jpg --model ./my-vit --methods rollout,gradcam -o figure.pdf
   whyformer compare scene.png --methods generic_attention,generic_attention:gradient=libra
   whyformer compare scene.png --methods-from mine.py
 """

@@ -35,6 +35,7 @@ EPILOG = """examples:
   whyformer explain scene.png --target 3 --target 8
   whyformer explain "a joyless film" --target negative --target positive --out why.html
   whyformer explain review.txt --out why.tex
+  whyformer explain photo.jpg --model ./my-vit -o figure.pdf --size 8.5cm --scale shared
   cat photo.jpg | whyformer explain - --model ./my-vit --json
   whyformer explain photos/ --model ./my-vit --out maps/       resumes where it was interrupted
   whyformer explain --lines sentences.txt --out maps/ --format html
@@ -66,7 +67,9 @@ def add_to(commands: Any) -> None:
     add_output_options(parser)
     many = parser.add_argument_group("many inputs (--out is a folder)")
     many.add_argument("--lines", action="store_true", help="every line of a file is a text")
-    many.add_argument("--format", metavar="ENDING", help="png (default), html, json, npz, tex, svg")
+    many.add_argument(
+        "--format", metavar="ENDING", help="png (default), svg, pdf, html, json, npz, tex"
+    )
     many.add_argument("--overwrite", action="store_true", help="do finished inputs again")
     parser.set_defaults(run=run)
 

@@ -14,7 +14,7 @@ from whyformer.methods import all_methods, get_method
 
 if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline, Recorded
-    from whyformer.render.panels import Look
+    from whyformer.render.look import Look
 
 DEFAULT_MODELS = {"image": "demo-vision", "text": "demo-text"}
 
@@ -127,7 +127,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--out",
         metavar="PATH",
-        help="file ending in .png, .html, .json, .npz, .tex or .svg (default: the terminal)",
+        help="file ending in .png, .svg, .pdf, .html, .json, .npz or .tex (default: the terminal)",
     )
     group.add_argument("--json", action="store_true", help="print JSON")
     group.add_argument("-q", "--quiet", action="store_true", help="no progress, no remarks")
@@ -137,10 +137,36 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         "--contour",
         type=_share,
         metavar="LEVEL",
-        help="draw a line around what is stronger than LEVEL, from 0 to 1 (PNG, LaTeX, terminal)",
+        help="draw a line around what is stronger than LEVEL, from 0 to 1 (not in .html)",
     )
     group.add_argument(
         "--opacity", type=_share, default=0.85, help="of the map over the image, 0 to 1"
+    )
+    group.add_argument(
+        "--scale",
+        choices=("own", "shared"),
+        default="own",
+        help="colours span each map's own scores (default), or those of all classes of a method",
+    )
+    group.add_argument(
+        "--colours",
+        "--colors",
+        type=_colours,
+        metavar="NAME",
+        help="one of matplotlib's maps: magma, viridis, inferno for images; Blues, Oranges, "
+        "Greens, Purples, Reds, Greys; coolwarm, RdBu_r, PuOr_r for signed methods",
+    )
+    group.add_argument(
+        "--size",
+        type=_inches,
+        metavar="WIDTH",
+        help="the figure's width on paper, such as 17cm, 85mm, 6.5in (PNG, SVG, PDF)",
+    )
+    group.add_argument(
+        "--dpi", type=_dpi, default=192, help="a picture's pixels an inch (default: 192)"
+    )
+    group.add_argument(
+        "--fragment", action="store_true", help="LaTeX without a preamble, for \\input (.tex)"
     )
 
 
@@ -160,10 +186,51 @@ def check_look(options: argparse.Namespace, kind: str) -> None:
             raise InputError(f"{name} goes with {fits}s, and the input is {a(kind)}")
 
 
-def look_of(options: argparse.Namespace) -> Look:
-    from whyformer.render.panels import Look
+def _colours(text: str) -> str:
+    from whyformer.render.palettes import check_name
 
-    return Look(opacity=options.opacity, smooth=not options.patches, contour=options.contour)
+    try:
+        return check_name(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+#: inches of a unit
+LENGTHS = {"cm": 1 / 2.54, "mm": 1 / 25.4, "in": 1.0, "pt": 1 / 72}
+
+
+def _inches(text: str) -> float:
+    number, unit = text[:-2], text[-2:]
+    try:
+        inches = float(number) * LENGTHS[unit]
+    except (KeyError, ValueError):
+        inches = 0.0
+    if not 1 <= inches <= 100:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no width from 1 to 100 inches; expected such as 17cm, 85mm or 6.5in"
+        )
+    return inches
+
+
+def _dpi(text: str) -> int:
+    if not text.isdecimal() or not 24 <= int(text) <= 2400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 24 to 2400")
+    return int(text)
+
+
+def look_of(options: argparse.Namespace) -> Look:
+    from whyformer.render.look import Look
+
+    return Look(
+        opacity=options.opacity,
+        smooth=not options.patches,
+        contour=options.contour,
+        shared=options.scale == "shared",
+        colours=options.colours,
+        width=options.size,
+        dpi=options.dpi,
+        fragment=options.fragment,
+    )
 
 
 def load_for(options: argparse.Namespace, kind: str) -> Pipeline:

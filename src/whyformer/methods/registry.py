@@ -25,7 +25,7 @@ Reach = Literal["any model", "any attention", "self-attention", "one sequence"]
 
 @dataclass(frozen=True)
 class Facts:
-    """What the table of methods says about one; nothing is computed from it.
+    """What the table of methods says about one; pictures read ``signed``, nothing else does.
 
     ``cost`` counts forwards F and backwards B for one target. ``signed``: relevance against the
     target is negative. ``complete``: the relevance of the input, with the bias terms, sums to the

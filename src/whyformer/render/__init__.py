@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from whyformer.explanation import Explanation
 from whyformer.render.fragment import html_fragment
 from whyformer.render.image import overlay
+from whyformer.render.look import Look
 from whyformer.render.pages import text_picture
-from whyformer.render.panels import Look, panels
+from whyformer.render.panels import panels
 from whyformer.render.saving import png, save
 from whyformer.render.sheet import Sheet, View, make_sheet
 from whyformer.render.terminal import has_colour, to_terminal

@@ -12,6 +12,8 @@ import numpy as np
 
 #: lightness, chroma, hue in degrees: from night blue over magenta and orange to pale yellow
 HEAT = ((0.16, 0.07, 285), (0.36, 0.16, 310), (0.56, 0.21, 0), (0.76, 0.17, 50), (0.96, 0.10, 100))
+#: what spoke against the class, over an image
+AGAINST = (0x34, 0x8A, 0xD6)
 #: from paper to ink, for words: blue, orange, green-blue, purple tell classes apart
 INKS = (
     ((1.0, 0.0, 250), (0.80, 0.10, 248), (0.45, 0.14, 255)),
@@ -68,6 +70,11 @@ def relative_luminance(colour: np.ndarray) -> float:
 
 def hexadecimal(colour: Iterable[int]) -> str:
     return "#" + "".join(f"{int(part):02x}" for part in colour)
+
+
+def colour_stops(colours: np.ndarray, count: int = 17) -> list[str]:
+    """Evenly spaced colours of a scale, enough for straight lines between them."""
+    return [hexadecimal(colours[i]) for i in np.linspace(0, len(colours) - 1, count).astype(int)]
 
 
 def oklch_to_srgb(L: np.ndarray, C: np.ndarray, h: np.ndarray) -> np.ndarray:

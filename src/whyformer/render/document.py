@@ -18,7 +18,7 @@ from PIL import Image
 
 from whyformer import __version__
 from whyformer.explanation import Sound
-from whyformer.render.colour import hexadecimal, scale
+from whyformer.render.colour import colour_stops, scale
 from whyformer.render.image import enlarged
 from whyformer.render.sheet import ClassScore, Sheet, View
 from whyformer.words import Piece
@@ -66,7 +66,7 @@ def _part(sheet: Sheet, for_page: bool, picture: str = "") -> dict[str, Any]:
     if for_page and sheet.sound is not None:
         data["sound"] = wav_data(sheet.sound)
     if for_page and sheet.image is not None:
-        data["heat"] = _stops(scale())
+        data["heat"] = colour_stops(scale())
     if not for_page and sheet.pieces is not None:
         for entry, view in zip(data["views"], sheet.views, strict=True):
             entry["words"] = [
@@ -101,9 +101,10 @@ def wav_data(sound: Sound) -> str:
     return "data:audio/wav;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def png_bytes(image: Image.Image) -> bytes:
+def png_bytes(image: Image.Image, dpi: int | None = None) -> bytes:
     buffer = io.BytesIO()
-    image.save(buffer, "PNG", optimize=True)
+    size = {} if dpi is None else {"dpi": (dpi, dpi)}
+    image.save(buffer, "PNG", **size)
     return buffer.getvalue()
 
 
@@ -122,6 +123,7 @@ def _view(view: View, for_page: bool) -> dict[str, Any]:
         "class_specific": view.asked is not None,
         "target": view.asked.index if view.asked else None,
         "label": view.asked.label if view.asked else None,
+        "signed": view.signed,
         "scores": [float(score) for score in view.scores.reshape(-1)],
     }
     if view.top is not None:
@@ -146,8 +148,3 @@ def _rows(matrix: np.ndarray | None) -> dict[str, Any] | None:
         "scale": [float(top) for top in tops],
         "data": base64.b64encode(packed.tobytes()).decode("ascii"),
     }
-
-
-def _stops(colours: np.ndarray, count: int = 17) -> list[str]:
-    """Evenly spaced colours of a scale, enough for straight lines between them."""
-    return [hexadecimal(colours[i]) for i in np.linspace(0, len(colours) - 1, count).astype(int)]

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from html import escape
 
+import numpy as np
+
 from whyformer.render.colour import hexadecimal
 from whyformer.render.document import png_data, wav_data
+from whyformer.render.figure import UNITS_AN_INCH
+from whyformer.render.look import Look
 from whyformer.render.panels import panels
-from whyformer.render.prose import Marked, heading, marked_words, side_by_side
-from whyformer.render.sheet import Sheet
+from whyformer.render.prose import Marked, heading, marked_words, side_by_side, view_colours
+from whyformer.render.scaling import ends, scaled
+from whyformer.render.sheet import Sheet, View
 
 PAPER = "background:#fff;color:#202124;padding:12px;border-radius:8px;line-height:1.8"
 
@@ -24,21 +29,39 @@ def html_fragment(sheet: Sheet, pieces: bool = False) -> str:
 def part_html(sheet: Sheet, pieces: bool) -> str:
     """One input of the model."""
     if sheet.image is not None:
-        picture = png_data(panels(replace(sheet, notes=[])))
-        names = ", ".join(score.name for score in sheet.asked) or "every class"
-        drawn = f'<img style="max-width:100%" alt="maps for {escape(names)}" src="{picture}">'
+        drawn = panels(replace(sheet, notes=[]))
+        wide = round(drawn.width * UNITS_AN_INCH / Look().dpi)
+        names = escape(", ".join(score.name for score in sheet.asked) or "every class")
+        size = f'style="max-width:100%" width="{wide}"'
         heard = "" if sheet.sound is None else f'<audio controls src="{wav_data(sheet.sound)}">'
-        return drawn + (f"{heard}</audio>" if heard else "")
+        return f'<img {size} alt="maps for {names}" src="{png_data(drawn)}">' + (
+            f"{heard}</audio>" if heard else ""
+        )
+    sheet = scaled(sheet, False, pieces)
     rows = []
     for views in side_by_side(sheet):
         columns = "".join(
             f'<div style="flex:1 1 20em"><strong>{escape(heading(sheet, view))}</strong>'
+            f"{_legend(sheet, view)}"
             f'<div style="white-space:pre-wrap">{words_html(marked_words(sheet, view, pieces))}'
             "</div></div>"
             for view in views
         )
         rows.append(f'<div style="display:flex;gap:2em;flex-wrap:wrap">{columns}</div>')
     return "".join(rows)
+
+
+def _legend(sheet: Sheet, view: View) -> str:
+    low, high = ends(view)
+    if view.signed:
+        low, high = f"against {low}", f"{high} for"
+    steps = np.linspace(-1 if view.signed else 0, 1, 9)
+    colours = ",".join(hexadecimal(c) for c in view_colours(sheet, view).of(steps))
+    ramp = (
+        "display:inline-block;width:96px;height:8px;margin:0 6px;"
+        f"background:linear-gradient(to right,{colours})"
+    )
+    return f'<div><small>{low}<span style="{ramp}"></span>{high}</small></div>'
 
 
 def words_html(words: list[Marked]) -> str:

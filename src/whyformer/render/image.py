@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from whyformer.render.colour import coloured, scale
+from whyformer.render.palettes import Colours, map_colours
 
 #: a picture's longer side, at least, so that a 96-pixel input is worth looking at
 LEAST_SIDE = 384
 #: how fast colour fades with strength: less than one shows more of what is weak
 FADE = 0.75
-#: how much the ground is darkened and greyed where nothing spoke for the class
+#: how much the ground is darkened and greyed where nothing spoke
 DIMMED, GREYED = 0.35, 0.5
 
 
@@ -24,38 +24,43 @@ def enlarged(image: Image.Image, least: int = LEAST_SIDE) -> Image.Image:
     return image.resize(size, Image.Resampling.BICUBIC)
 
 
-def stretched(strength: np.ndarray, size: tuple[int, int], smooth: bool = True) -> np.ndarray:
-    """A patch map at an image's (width, height)."""
-    how = Image.Resampling.BICUBIC if smooth else Image.Resampling.NEAREST
-    large = Image.fromarray(strength.astype(np.float32)).resize(size, how)
-    return np.asarray(large).clip(0, 1)
+def stretched(share: np.ndarray, size: tuple[int, int], smooth: bool = True) -> np.ndarray:
+    """A patch map at an image's (width, height): bilinear, as ``Explanation.image_map``."""
+    how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
+    return np.asarray(Image.fromarray(share.astype(np.float32)).resize(size, how)).clip(-1, 1)
 
 
 def overlay(
     image: Image.Image,
-    strength: np.ndarray,
+    share: np.ndarray,
     *,
     opacity: float = 0.85,
     smooth: bool = True,
     contour: float | None = None,
+    colours: Colours | None = None,
+    line: int = 1,
 ) -> Image.Image:
     """The map over the image, as transparent as it is weak.
 
-    ``strength`` is (rows, columns) from 0 to 1. ``smooth=False`` shows the patches as they are.
-    ``contour`` draws a line around everything above that strength.
+    ``share`` is (rows, columns) from 0 to 1, or from -1 where it is signed. ``smooth=False`` shows
+    the patches as they are. ``contour`` draws a line around everything above that strength,
+    ``line`` pixels wide.
     """
-    heat = stretched(strength, image.size, smooth)
-    alpha = (heat**FADE * opacity)[..., None]
+    heat = stretched(share, image.size, smooth)
     ground = np.asarray(image.convert("RGB"), float)
     grey = ground.mean(-1, keepdims=True)
     ground = (ground + GREYED * opacity * (grey - ground)) * (1 - DIMMED * opacity)
-    blended = ground * (1 - alpha) + coloured(heat) * alpha
-    mixed = Image.fromarray(blended.round().astype(np.uint8))
+    mixed = Image.fromarray(blended(ground, heat, opacity, colours or map_colours(False)))
     if not smooth:
-        draw_grid(mixed, strength.shape)
+        draw_grid(mixed, share.shape)
     if contour is not None:
-        draw_contour(mixed, heat >= contour)
+        draw_contour(mixed, heat >= contour, line)
     return mixed
+
+
+def blended(ground: np.ndarray, heat: np.ndarray, opacity: float, colours: Colours) -> np.ndarray:
+    alpha = (np.abs(heat) ** FADE * opacity)[..., None]
+    return (ground * (1 - alpha) + colours.of(heat) * alpha).round().astype(np.uint8)
 
 
 def draw_grid(image: Image.Image, shape: tuple[int, ...]) -> None:
@@ -69,17 +74,26 @@ def draw_grid(image: Image.Image, shape: tuple[int, ...]) -> None:
         pen.line((x, 0, x, image.height), fill=(255, 255, 255, 60))
 
 
-def draw_contour(image: Image.Image, inside: np.ndarray) -> None:
+def draw_contour(image: Image.Image, inside: np.ndarray, line: int = 1) -> None:
     """A white line with a dark seam, so that it shows on any ground."""
     area = Image.fromarray(inside.astype(np.uint8) * 255)
-    for width, colour in ((7, (20, 20, 20)), (3, (255, 255, 255))):
+    for width, colour in ((6 * line + 1, (20, 20, 20)), (2 * line + 1, (255, 255, 255))):
         wide = area.filter(ImageFilter.MaxFilter(width))
         narrow = area.filter(ImageFilter.MinFilter(width))
         edge = (np.asarray(wide) != np.asarray(narrow)).astype(np.uint8) * 255
         image.paste(colour, mask=Image.fromarray(edge))
 
 
-def colour_bar(width: int, height: int) -> Image.Image:
-    """The heat scale standing upright, strongest on top."""
-    column = scale()[::-1][:, None, :]
-    return Image.fromarray(np.ascontiguousarray(column)).resize((width, height))
+def colour_bar(width: int, height: int, colours: Colours, signed: bool) -> Image.Image:
+    """The scale standing upright, strongest on top; nothing is grey where it is signed."""
+    strength = np.linspace(1, -1 if signed else 0, height)[:, None]
+    column = colours.of(strength)
+    if signed:
+        column = blended(np.full(column.shape, 165.0), strength, 1.0, colours)
+    return Image.fromarray(np.ascontiguousarray(np.repeat(column, width, 1)))
+
+
+def words_bar(width: int, height: int, colours: Colours, signed: bool) -> Image.Image:
+    """The scale of a text's colours, lying: strongest at the right."""
+    strength = np.linspace(-1 if signed else 0, 1, max(width, 2))[None]
+    return Image.fromarray(np.ascontiguousarray(np.repeat(colours.of(strength), height, 0)))

@@ -1,9 +1,17 @@
-"""A LaTeX document that compiles on its own: words on coloured ground, or an image's panels."""
+"""LaTeX, a document or a fragment to \\input: words on coloured ground, or an image's panels."""
 
 from __future__ import annotations
 
-from whyformer.render.prose import Marked, heading, marked_words, side_by_side
-from whyformer.render.sheet import Sheet
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from whyformer.render.look import Look
+from whyformer.render.palettes import check_colours
+from whyformer.render.prose import Marked, heading, marked_words, side_by_side, view_colours
+from whyformer.render.scaling import ends, scaled
+from whyformer.render.sheet import Sheet, View
 
 ESCAPES = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
@@ -17,19 +25,24 @@ NOT_IN_T1 = "ĦħĸĿŀŉŦŧſ"
 #: words that fit on a page beside one another; longer texts go below one another
 SHORT = 300
 
-PREAMBLE = r"""\documentclass{article}
+#: cells of a legend
+STEPS = 12
+
+CLASS = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
 \usepackage{textcomp}
 \IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
 \usepackage{color}
 \usepackage{graphicx}
-\setlength{\fboxsep}{1.5pt}
 \setlength{\parindent}{0pt}
 \pagestyle{empty}
-% A letter that pdfLaTeX's fonts lack is shown by its number; other engines set it.
-\newcommand{\letter}[2]{\ifx\pdfoutput\undefined#2\else[U+#1]\fi}
-\newcommand{\word}[3]{\colorbox[rgb]{#1}{\strut\textcolor[rgb]{#2}{#3}}}
+"""
+#: what a fragment brings along; the document around it loads color and graphicx
+COMMANDS = r"""% A letter that pdfLaTeX's fonts lack is shown by its number; other engines set it.
+\providecommand{\letter}[2]{\ifx\pdfoutput\undefined#2\else[U+#1]\fi}
+\providecommand{\word}[3]{{\setlength{\fboxsep}{1.5pt}\colorbox[rgb]{#1}{\strut\textcolor[rgb]{#2}{#3}}}}
+\providecommand{\ramp}[1]{{\setlength{\fboxsep}{0pt}\colorbox[rgb]{#1}{\rule{0pt}{1ex}\hspace{0.5em}}}}
 """
 
 
@@ -46,13 +59,17 @@ def escape(text: str) -> str:
     return "".join(parts)
 
 
-def text_latex(sheet: Sheet, pieces: bool = False) -> str:
+def text_latex(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> str:
     """Classes next to each other, methods below one another."""
+    look = look or Look()
+    check_colours(look.colours, sheet)
+    sheet = scaled(sheet, look.shared, pieces)
     body = []
     for views in side_by_side(sheet):
         columns = [
-            f"\\raggedright\n\\textbf{{{escape(heading(sheet, view))}}}\\par\\smallskip\n"
-            f"{_words(marked_words(sheet, view, pieces))}\n"
+            f"\\raggedright\n\\textbf{{{escape(heading(sheet, view))}}}\\par\n"
+            f"{_legend(sheet, view, look)}\\par\\smallskip\n"
+            f"{_words(marked_words(sheet, view, pieces, look.colours))}\n"
             for view in views
         ]
         if len(views) == 1 or len(sheet.words) > SHORT:
@@ -61,12 +78,23 @@ def text_latex(sheet: Sheet, pieces: bool = False) -> str:
         share = 0.97 / len(views)
         start = f"\\begin{{minipage}}[t]{{{share:.3f}\\textwidth}}"
         body.append("\\hfill\n".join(f"{start}{c}\\end{{minipage}}" for c in columns))
-    return _document("\n\n\\bigskip\n".join(body), sheet)
+    return _document("\n\n\\bigskip\n".join(body), sheet, look)
 
 
-def image_latex(sheet: Sheet, picture: str) -> str:
+def image_latex(sheet: Sheet, picture: str, look: Look | None = None) -> str:
     """Includes the panels from a picture file that lies beside the document."""
-    return _document(f"\\includegraphics[width=\\textwidth]{{{picture}}}", sheet)
+    included = f"\\includegraphics[width=\\textwidth]{{{picture}}}"
+    return _document(included, replace(sheet, notes=[]), look or Look())
+
+
+def _legend(sheet: Sheet, view: View, look: Look) -> str:
+    low, high = ends(view)
+    if view.signed:
+        low, high = f"against {low}", f"{high} for"
+    steps = np.linspace(-1 if view.signed else 0, 1, STEPS)
+    colours = view_colours(sheet, view, look.colours).of(steps).tolist()
+    ramp = "".join(f"\\ramp{{{_fractions(colour)}}}" for colour in colours)
+    return f"{{\\footnotesize {escape(low)} {ramp} {escape(high)}}}"
 
 
 def _words(words: list[Marked]) -> str:
@@ -87,10 +115,14 @@ def _words(words: list[Marked]) -> str:
     return "".join(parts).strip()
 
 
-def _fractions(colour: tuple[int, int, int]) -> str:
+def _fractions(colour: Sequence[int]) -> str:
     return ",".join(f"{part / 255:.3f}" for part in colour)
 
 
-def _document(body: str, sheet: Sheet) -> str:
-    notes = "".join(f"\n\n\\smallskip\\footnotesize {escape(note)}" for note in sheet.notes)
-    return f"{PREAMBLE}\\begin{{document}}\n{body}{notes}\n\\end{{document}}\n"
+def _document(body: str, sheet: Sheet, look: Look) -> str:
+    notes = "".join(
+        f"\n\n\\smallskip{{\\footnotesize {escape(note)}\\par}}" for note in sheet.notes
+    )
+    if look.fragment:
+        return f"{COMMANDS}{body}{notes}\n"
+    return f"{CLASS}{COMMANDS}\\begin{{document}}\n{body}{notes}\n\\end{{document}}\n"

@@ -8,7 +8,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from whyformer.render.colour import coloured, ink
-from whyformer.render.drawing import INK, QUIET, font, paper, write
+from whyformer.render.drawing import font, paper, write
+from whyformer.render.figure import INK, QUIET
 from whyformer.words import shorten
 
 if TYPE_CHECKING:

@@ -2,77 +2,137 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from PIL import Image, ImageDraw
+from PIL import Image
 
-from whyformer.render.drawing import QUIET, fitted, font, paper, write
-from whyformer.render.image import colour_bar, enlarged, overlay
+from whyformer.errors import InputError
+from whyformer.render.drawing import raster
+from whyformer.render.figure import (
+    QUIET,
+    UNITS_AN_INCH,
+    Figure,
+    Picture,
+    leading,
+    reduced,
+    wrapped,
+)
+from whyformer.render.fonts import font_notes
+from whyformer.render.image import colour_bar, overlay
+from whyformer.render.look import Look
+from whyformer.render.palettes import check_colours, map_colours
+from whyformer.render.scaling import ends, scaled
 from whyformer.render.sheet import ClassScore, Sheet, View
 
-MARGIN, GAP, HEADING, BAR = 16, 10, 30, 14
-MOST_COLUMNS, NOTE = 5, 20
+MARGIN, GAP, BAR, BAR_ROOM = 16, 10, 14, 68
+CAPTION, SMALL, NOTE = 15, 11, 13
+MOST_COLUMNS, NARROWEST = 5, 24
 #: what is wide stands one below the other: a sound's spectrogram, a video's frames
 WIDE, WIDTH = ("sound", "video"), 720
 
 
 @dataclass(frozen=True)
-class Look:
-    """How maps are drawn; see ``overlay``."""
+class Cell:
+    """What stands above a picture, and its map; without a map it is the image itself."""
 
-    opacity: float = 0.85
-    smooth: bool = True
-    contour: float | None = None
+    caption: str
+    view: View | None
+    blank: bool = False
 
 
 def panels(sheet: Sheet, look: Look | None = None, side: int | None = None) -> Image.Image:
-    """The image and all its maps on one sheet of paper, with captions and a colour bar.
+    """The image and all its maps as a picture."""
+    look = look or Look()
+    check_colours(look.colours, sheet)
+    return raster(image_figure(sheet, look, side), look.dpi)
+
+
+def image_figure(sheet: Sheet, look: Look | None = None, side: int | None = None) -> Figure:
+    """The image and all its maps on one sheet of paper, with captions and colour bars.
 
     One method: the image, then a map for each class. Several: a row for each class that was asked
     about, a column for each method.
     """
     assert sheet.image is not None
     look = look or Look()
+    image, sheet = sheet.image, scaled(sheet, look.shared)
     several = len(sheet.methods) > 1
-    usual = WIDTH if sheet.kind in WIDE else 320
-    picture = enlarged(sheet.image, side or (224 if several else usual))
     rows = _by_class(sheet) if several else _one_after_another(sheet)
-    width, height = picture.size
-    row_height = HEADING + height + GAP
     columns = max(len(row) for row in rows)
-    bar_room = GAP + BAR + 44
-    image, pen = paper(
-        2 * MARGIN + columns * (width + GAP) - GAP + bar_room,
-        2 * MARGIN + len(rows) * row_height - GAP + NOTE * len(sheet.notes),
-    )
-    for number, row in enumerate(rows):
-        y = MARGIN + number * row_height
-        for column, (caption, amount, view) in enumerate(row):
+    usual = WIDTH if sheet.kind in WIDE else 320
+    width, height = _panel_size(image, columns, look, side or (224 if several else usual))
+    pixels = max(1, round(width * look.zoom)), max(1, round(height * look.zoom))
+    picture = image.resize(pixels, Image.Resampling.BICUBIC)
+    figure = Figure(2 * MARGIN + columns * (width + GAP) + BAR_ROOM)
+    y = float(MARGIN)
+    for row in rows:
+        captions = [wrapped(cell.caption, width, CAPTION) for cell in row]
+        room = max(len(lines) for lines in captions) * leading(CAPTION) + 6
+        maps = [cell.view for cell in row if cell.view is not None]
+        same = len({(view.span, view.signed) for view in maps}) == 1
+        for column, (cell, lines) in enumerate(zip(row, captions, strict=True)):
             x = MARGIN + column * (width + GAP)
-            if view is not None:
-                shown = overlay(picture, view.strength, **asdict(look))
-                image.paste(shown, (x, y + HEADING))
-            elif number + column == 0 or (several and column == 0):
-                image.paste(picture, (x, y + HEADING))
-            _caption(pen, x, y + HEADING - 7, caption, amount, width)
-        if any(view is not None for _, _, view in row):
-            _bar(image, pen, MARGIN + columns * (width + GAP), y + HEADING, height, row)
-    for number, note in enumerate(sheet.notes):
-        y = MARGIN + len(rows) * row_height + NOTE * number
-        write(pen, (MARGIN, y), note, 13, width=image.width - 2 * MARGIN, fill=QUIET)
-    return image
+            figure.write(x, y + room - 6 - len(lines) * leading(CAPTION), lines, CAPTION)
+            if not cell.blank:
+                figure.marks.append(_panel(cell.view, picture, look, x, y + room, width, height))
+            if cell.view is not None and not same:
+                low, high = (f"{end:.2g}" for end in cell.view.span)
+                figure.write(x, y + room + height + 2, [f"{low} to {high}"], SMALL, QUIET)
+        _bar(figure, MARGIN + columns * (width + GAP), y + room, height, maps, same, look)
+        y += room + height + (GAP if same else leading(SMALL) + 6)
+    said = " ".join([*(cell.caption for row in rows for cell in row), *sheet.notes])
+    for note in [*sheet.notes, *font_notes(said)]:
+        y = figure.write(MARGIN, y + 4, wrapped(note, figure.width - 2 * MARGIN, NOTE), NOTE, QUIET)
+    figure.height = y + MARGIN - GAP
+    return reduced(figure, look.reduction)
 
 
-#: what stands above a picture, the number beside it, and the map; the first is the image itself
-Cell = tuple[str, str, View | None]
+def _panel_size(image: Image.Image, columns: int, look: Look, side: int) -> tuple[float, float]:
+    """In units: the longer side, or what a figure of the width that was asked for leaves."""
+    share = side / max(image.size)
+    if look.width is not None and look.units is not None:
+        around = 2 * MARGIN + columns * GAP + BAR_ROOM
+        room = (look.units - around) / columns
+        if room < NARROWEST:
+            least = (around + NARROWEST * columns) * look.reduction / UNITS_AN_INCH
+            raise InputError(
+                f"the figure is {look.width:.3g} inches wide and has {columns} columns; give it at "
+                f"least {least:.1f}, or ask for fewer maps"
+            )
+        share = room / image.width
+    return image.width * share, image.height * share
+
+
+def _panel(
+    view: View | None,
+    picture: Image.Image,
+    look: Look,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+) -> Picture:
+    if view is None:
+        return Picture(x, y, width, height, picture)
+    shown = overlay(
+        picture,
+        view.share,
+        opacity=look.opacity,
+        smooth=look.smooth,
+        contour=look.contour,
+        colours=map_colours(view.signed, look.colours),
+        line=max(1, round(look.zoom)),
+    )
+    titles = [[f"{score:.3g}" for score in row] for row in view.scores]
+    return Picture(x, y, width, height, shown, titles)
 
 
 def _one_after_another(sheet: Sheet) -> list[list[Cell]]:
     best = sheet.classes[0]
-    cells: list[Cell] = [(sheet.part or best.name, "" if sheet.part else best.number, None)]
+    cells = [Cell(sheet.part or _called(best.name, best), None)]
     for view in sheet.views:
         asked = view.asked
-        cells.append((f"why {asked.name}?" if asked else view.method, _number(asked), view))
+        cells.append(Cell(_called(f"why {asked.name}?", asked) if asked else view.method, view))
     columns = 1 if sheet.kind in WIDE else MOST_COLUMNS
     return [cells[i : i + columns] for i in range(0, len(cells), columns)]
 
@@ -82,34 +142,34 @@ def _by_class(sheet: Sheet) -> list[list[Cell]]:
     asked: list[ClassScore | None] = [*sheet.asked] or [None]
     rows: list[list[Cell]] = []
     for score in asked:
-        row: list[Cell] = [(f"why {score.name}?" if score else "", _number(score), None)]
-        row += [("" if rows else method, "", sheet.view(method, score)) for method in sheet.methods]
+        row = [Cell(_called(f"why {score.name}?", score) if score else "", None)]
+        for method in sheet.methods:
+            view = sheet.view(method, score)
+            row.append(Cell("" if rows else method, view, blank=view is None))
         rows.append(row)
     return rows
 
 
-def _number(score: ClassScore | None) -> str:
-    return score.number if score else ""
-
-
-def _caption(
-    pen: ImageDraw.ImageDraw, x: float, y: float, caption: str, amount: str, width: int
-) -> None:
-    """The number keeps its place when the name is too long for it."""
-    room = width - (font(15).getlength(amount) + 10 if amount else 0)
-    name = fitted(caption, room, 15)
-    write(pen, (x, y), name, 15, anchor="ls")
-    write(pen, (x + font(15, name).getlength(name) + 10, y), amount, 15, fill=QUIET, anchor="ls")
+def _called(name: str, score: ClassScore) -> str:
+    return f"{name}  {score.number}".rstrip()
 
 
 def _bar(
-    image: Image.Image, pen: ImageDraw.ImageDraw, x: int, y: int, height: int, row: list[Cell]
+    figure: Figure, x: float, y: float, height: float, maps: list[View], same: bool, look: Look
 ) -> None:
-    """The colour bar; with one map its ends are numbers, with several they are words."""
-    image.paste(colour_bar(BAR, height), (x, y))
-    shown = [view for _, _, view in row if view is not None]
-    low, high = "least", "most"
-    if len(shown) == 1:
-        low, high = (f"{end:.1e}" for end in shown[0].span)
-    write(pen, (x + BAR + 5, y), high, 11, fill=QUIET)
-    write(pen, (x + BAR + 5, y + height), low, 11, fill=QUIET, anchor="ls")
+    """The colour bar: with one scale its ends are numbers, with several they are words."""
+    if not maps:
+        return
+    signed = any(view.signed for view in maps)
+    low, high = ends(maps[0]) if same else ("against", "for") if signed else ("least", "most")
+    zoom = look.zoom
+    colours = map_colours(signed, look.colours)
+    bar = colour_bar(max(1, round(BAR * zoom)), max(2, round(height * zoom)), colours, signed)
+    figure.marks.append(Picture(x, y, BAR, height, bar))
+    for word, top in ((high, y), (low, y + height - leading(SMALL))):
+        figure.write(x + BAR + 5, top, [word], SMALL, QUIET)
+    if signed:
+        figure.write(x + BAR + 5, y + height / 2 - SMALL * 0.6, ["0"], SMALL, QUIET)
+        if same:
+            figure.write(x + BAR + 5, y + leading(SMALL), ["for"], SMALL, QUIET)
+            figure.write(x + BAR + 5, y + height - 2 * leading(SMALL), ["against"], SMALL, QUIET)

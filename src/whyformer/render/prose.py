@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
-from whyformer.render.colour import PLAIN, Stops, coloured, ink, readable_on
+from whyformer.render.colour import PLAIN, Stops, ink, readable_on
+from whyformer.render.palettes import Colours, word_colours
+from whyformer.render.scaling import scaled, units_of
 from whyformer.render.sheet import Sheet, View
+
+Colour = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -19,50 +24,46 @@ class Marked:
     gap: str
     score: float
     strength: float
-    ground: tuple[int, int, int]
-    letter: tuple[int, int, int]
+    ground: Colour
+    letter: Colour
 
     @property
     def shown(self) -> bool:
         """Whether its ground can be told from paper."""
-        return self.strength > 0.02
+        return abs(self.strength) > 0.02
 
 
-def marked_words(sheet: Sheet, view: View, pieces: bool = False) -> list[Marked]:
+def marked_words(
+    sheet: Sheet, view: View, pieces: bool = False, colours: str | None = None
+) -> list[Marked]:
     """A view's words in reading order, or its pieces; a word is as strong as its strongest.
 
     Behind an unknown word stands what the model read; of an unknown piece that alone is shown.
     """
-    stops = class_ink(sheet, view)
-    units: list[tuple[str, str, tuple[int, ...]]]
-    if pieces:
-        units = [
-            (piece.unknown or piece.text, piece.gap, (i,))
-            for i, piece in enumerate(sheet.pieces or [])
-            if piece.word is not None
-        ]
-    else:
-        units = [(word.marked, word.gap, word.pieces) for word in sheet.words]
-    scores = [max(float(view.scores[i]) for i in places) for _, _, places in units]
-    sinks = {i for i, piece in enumerate(sheet.pieces or []) if piece.sink}
-    told = [
-        0.0 if sinks.intersection(places) else max(score, 0.0)
-        for score, (_, _, places) in zip(scores, units, strict=True)
+    if view.limits is None:
+        (view,) = scaled(replace(sheet, views=[view]), False, pieces).views
+    painted = view_colours(sheet, view, colours)
+    units = units_of(sheet, pieces)
+    scores = np.array([unit.score(view) for unit in units])
+    told = np.array([0.0 if unit.silent else 1.0 for unit in units]) * scores
+    strengths = (told / (view.span[1] or 1.0)).clip(-1.0 if view.signed else 0.0, 1.0)
+    found = zip(units, scores.tolist(), strengths.tolist(), painted.of(strengths), strict=True)
+    return [
+        Marked(unit.text, unit.gap, score, strength, _triple(ground), _letter(_triple(ground)))
+        for unit, score, strength, ground in found
     ]
-    highest = view.top or max(told, default=0.0) or 1.0
-    marked = []
-    for (text, gap, _), score, amount in zip(units, scores, told, strict=True):
-        strength = amount / highest
-        ground = coloured(np.asarray(strength), stops)
-        marked.append(Marked(text, gap, score, strength, _triple(ground), readable_on(ground)))
-    return marked
+
+
+def view_colours(sheet: Sheet, view: View, colours: str | None = None) -> Colours:
+    """A text's colours: its class's, or for and against."""
+    return word_colours(view.signed, class_ink(sheet, view), colours)
 
 
 def class_ink(sheet: Sheet, view: View) -> Stops:
-    """Every class that was asked about has a colour of its own; no class is grey."""
+    """Every class that was asked about has a colour, by their order; no class is grey."""
     if view.asked is None:
         return PLAIN
-    return ink([score.index for score in sheet.asked].index(view.asked.index))
+    return ink(sorted(score.index for score in sheet.asked).index(view.asked.index))
 
 
 def heading(sheet: Sheet, view: View) -> str:
@@ -78,5 +79,10 @@ def side_by_side(sheet: Sheet) -> Iterator[list[View]]:
         yield [view for view in sheet.views if view.method == method]
 
 
-def _triple(colour: np.ndarray) -> tuple[int, int, int]:
+@cache
+def _letter(ground: Colour) -> Colour:
+    return readable_on(np.array(ground))
+
+
+def _triple(colour: np.ndarray) -> Colour:
     return int(colour[0]), int(colour[1]), int(colour[2])

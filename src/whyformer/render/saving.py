@@ -7,23 +7,26 @@ import io
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation
 from whyformer.files import write_whole
 from whyformer.render.animation import gif
 from whyformer.render.document import document, png_bytes
-from whyformer.render.drawing import paper
+from whyformer.render.drawing import raster
+from whyformer.render.figure import Figure, stacked
 from whyformer.render.latex import image_latex, text_latex
-from whyformer.render.pages import text_picture
-from whyformer.render.panels import Look, panels
+from whyformer.render.look import Look
+from whyformer.render.pages import text_figure
+from whyformer.render.palettes import check_colours, page_colours
+from whyformer.render.panels import image_figure
 from whyformer.render.report import report_html
 from whyformer.render.sheet import Sheet, make_sheet
-from whyformer.render.svg import image_svg, stacked, text_svg
+from whyformer.render.svg import to_svg
 
 
 def save(
@@ -36,10 +39,10 @@ def save(
     pieces: bool = False,
     look: Look | None = None,
 ) -> Path:
-    """Write a picture, a page or numbers: .png, .html, .json, .npz, .tex or .svg.
+    """Write a picture, a page or numbers: .png, .svg, .pdf, .html, .json, .npz or .tex.
 
     Several explanations of the same input share one file. ``pieces`` shows a text's word pieces
-    instead of its words; ``look`` says how maps are drawn.
+    instead of its words; ``look`` says how things are drawn.
     """
     sheet = make_sheet(explanations, sample, title=title, model=model)
     return save_sheet(sheet, path, pieces=pieces, look=look)
@@ -66,23 +69,22 @@ def writer(path: Path) -> Callable[[Sheet, Path, bool, Look | None], None]:
 
 
 def png(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> bytes:
-    return png_bytes(picture(sheet, pieces, look))
+    dpi = (look or Look()).dpi
+    return png_bytes(raster(figure(sheet, pieces, look), dpi), dpi)
 
 
-def picture(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> Image.Image:
-    """All inputs of the model, one below the other."""
-    drawn = [
-        text_picture(part, pieces) if part.image is None else panels(part, look)
-        for part in sheet.parts
-    ]
-    if len(drawn) == 1:
-        return drawn[0]
-    image, _ = paper(max(d.width for d in drawn), sum(d.height for d in drawn))
-    top = 0
-    for part in drawn:
-        image.paste(part, (0, top))
-        top += part.height
-    return image
+def figure(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> Figure:
+    """What PNG, SVG and PDF show: all inputs of the model, one below the other, then the notes."""
+    look = look or Look()
+    check_colours(look.colours, sheet)
+    *others, last = sheet.parts
+    parts = [*(replace(part, notes=[]) for part in others), replace(last, notes=sheet.notes)]
+    return stacked(
+        [
+            text_figure(part, pieces, look) if part.image is None else image_figure(part, look)
+            for part in parts
+        ]
+    )
 
 
 def _save_png(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
@@ -90,12 +92,20 @@ def _save_png(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None
 
 
 def _save_gif(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    write_whole(path, gif(sheet, lambda frame: picture(frame, pieces, look)))
+    dpi = (look or Look()).dpi
+    write_whole(path, gif(sheet, lambda frame: raster(figure(frame, pieces, look), dpi)))
 
 
 def _save_html(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
     look = look or Look()
-    start = {"opacity": round(100 * look.opacity), "smooth": look.smooth, "pieces": pieces}
+    check_colours(look.colours, sheet)
+    start = {
+        "opacity": round(100 * look.opacity),
+        "smooth": look.smooth,
+        "pieces": pieces,
+        "shared": look.shared,
+        "colours": page_colours(look.colours),
+    }
     write_whole(path, report_html({**document(sheet, for_page=True), "start": start}))
 
 
@@ -129,11 +139,11 @@ def _save_npz(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None
 
 def _save_latex(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
     if sheet.image is None and not sheet.others:
-        write_whole(path, text_latex(sheet, pieces))
+        write_whole(path, text_latex(sheet, pieces, look))
         return
     panel = panel_path(path)
     _save_png(sheet, panel, pieces, look)
-    write_whole(path, image_latex(sheet, panel.name))
+    write_whole(path, image_latex(sheet, panel.name, look))
 
 
 def panel_path(path: Path) -> Path:
@@ -145,11 +155,13 @@ def panel_path(path: Path) -> Path:
 
 
 def _save_svg(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    drawn = [
-        text_svg(part, pieces) if part.image is None else image_svg(part, look)
-        for part in sheet.parts
-    ]
-    write_whole(path, drawn[0] if len(drawn) == 1 else stacked(drawn))
+    write_whole(path, to_svg(figure(sheet, pieces, look)))
+
+
+def _save_pdf(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+    from whyformer.render.pdf import to_pdf
+
+    write_whole(path, to_pdf(figure(sheet, pieces, look)))
 
 
 WRITERS: dict[str, Callable[[Sheet, Path, bool, Look | None], None]] = {
@@ -160,4 +172,5 @@ WRITERS: dict[str, Callable[[Sheet, Path, bool, Look | None], None]] = {
     ".npz": _save_npz,
     ".tex": _save_latex,
     ".svg": _save_svg,
+    ".pdf": _save_pdf,
 }

@@ -14,11 +14,13 @@ from torch import Tensor
 
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation, Part, Sound
-from whyformer.methods import methods
+from whyformer.methods import get_method
 from whyformer.words import Piece, Word, words_of
 
 #: classes listed beside those that were asked about
 TOP_CLASSES = 5
+#: negative scores smaller than this share of the largest are rounding, not relevance
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ class View:
     ``scores`` are an image's patches (rows, columns) or a text's pieces. ``rows`` is the same for
     every token as the one that is asked about, where the method has it. ``top`` is the strongest
     score of all parts of the input, where there are several: they share one scale. ``box`` is where
-    it was asked: left, top, right, bottom in shares of the picture.
+    it was asked: left, top, right, bottom in shares of the picture. ``signed``: what is negative
+    spoke against, by the method's facts or by the scores. ``limits`` are the scores that the
+    colours span, where they are not the view's own.
     """
 
     method: str
@@ -78,26 +82,47 @@ class View:
     rows: np.ndarray | None = field(default=None, repr=False)
     top: float | None = None
     box: tuple[float, ...] | None = None
+    signed: bool = False
+    limits: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        size = np.abs(self.scores).max(initial=0)
+        negative = bool(self.scores.min(initial=0) < -ROUNDING * size)
+        object.__setattr__(self, "signed", self.signed or negative)
+
+    @property
+    def share(self) -> np.ndarray:
+        """The scores on the scale of the colours: 1 is its end, and so is -1 where they are signed.
+
+        It is linear in the scores, so that what is between patches can be drawn from it.
+        """
+        low, high = self.span
+        if high <= low:
+            return self.scores * 0.0
+        if self.signed:
+            return self.scores / high
+        return (np.maximum(self.scores, 0) - low) / (high - low)
 
     @property
     def strength(self) -> np.ndarray:
-        """From 0 to 1, for colours: negative relevance is nothing, the top percent is all."""
-        low, high = self.span
-        values = (
-            (np.maximum(self.scores, 0) - low) / (high - low) if high > low else self.scores * 0
-        )
-        return values.clip(0, 1)
+        """From 0 to 1, or from -1 where they are signed: the top percent is all."""
+        return self.share.clip(-1 if self.signed else 0, 1)
 
     @property
     def span(self) -> tuple[float, float]:
         """The scores that the colours span: of an image, from its least to its top percent."""
+        if self.limits is not None:
+            return self.limits
         if self.top is not None:
-            return 0.0, self.top
-        values = np.maximum(self.scores, 0)
-        most = float(values.max())
+            return -self.top if self.signed else 0.0, self.top
+        values = np.abs(self.scores) if self.signed else np.maximum(self.scores, 0)
+        most = float(values.max(initial=0))
         if values.ndim == 1:
-            return 0.0, most
+            return -most if self.signed else 0.0, most
         low, high = float(values.min()), float(np.quantile(values, 0.99, method="higher"))
+        if self.signed:
+            high = high or most
+            return -high, high
         return low, high if high > low else most
 
 
@@ -106,8 +131,8 @@ class Sheet:
     """One input of a model, what the model made of it, and the views that explain it.
 
     ``kind`` is "image" or "text", or "sound" and "video", whose ``image`` is the spectrogram or
-    the ``frames`` side by side. Further inputs of the model stand on the sheets of ``others``; ``part``
-    is what this one is called among them.
+    the ``frames`` side by side. Further inputs of the model stand on the sheets of ``others``;
+    ``part`` is what this one is called among them.
     """
 
     kind: str
@@ -280,7 +305,7 @@ def _questions(explanation: Explanation, sample: int) -> list[ClassScore | None]
         if several_places(explanation, sample):  # where a word may stand twice
             return [replace(score, index=-1 - i) for i, score in enumerate(scores)]
         return [*scores]
-    if not methods()[explanation.method].class_specific:
+    if not get_method(explanation.method).class_specific:
         return [None] * targets
     words = explanation.asked or ("the function",) * targets
     return [in_words(i, text) for i, text in enumerate(words)]
@@ -306,6 +331,7 @@ def _views(explanation: Explanation, sample: int, number: int, shared: bool) -> 
     boxes: Sequence[tuple[float, ...] | None] = [None] * len(relevances)
     if explanation.boxes is not None:
         boxes = [tuple(box) for box in explanation.boxes[sample].tolist()]
+    facts = get_method(explanation.method).facts
     return [
         View(
             explanation.method,
@@ -313,7 +339,8 @@ def _views(explanation: Explanation, sample: int, number: int, shared: bool) -> 
             _scores(part, scores),
             None if rows is None else _rows(part, rows),
             box=box if number == 0 else None,
-            top=float((scores * part.content[sample]).max().clamp(min=0)) if shared else None,
+            top=float((scores * part.content[sample]).abs().max()) if shared else None,
+            signed=facts is not None and facts.signed,
         )
         for question, scores, rows, box in zip(
             _questions(explanation, sample), relevances, matrices, boxes, strict=True
@@ -322,9 +349,15 @@ def _views(explanation: Explanation, sample: int, number: int, shared: bool) -> 
 
 
 def _on_one_scale(parts: list[list[View]]) -> list[list[View]]:
-    """Every view with the strongest score of all parts."""
-    tops = [max(view.top or 0.0 for view in same) for same in zip(*parts, strict=True)]
-    return [[replace(view, top=top) for view, top in zip(p, tops, strict=True)] for p in parts]
+    """Every view with the strongest score of all parts, and with a sign where one has it."""
+    scales = [
+        (max(view.top or 0.0 for view in same), any(view.signed for view in same))
+        for same in zip(*parts, strict=True)
+    ]
+    return [
+        [replace(v, top=top, signed=signed) for v, (top, signed) in zip(p, scales, strict=True)]
+        for p in parts
+    ]
 
 
 def _scores(part: Part, relevance: Tensor) -> np.ndarray:

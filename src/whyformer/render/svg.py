@@ -1,130 +1,74 @@
-"""Vector pictures: patches and words as shapes that stay sharp, with their scores on hover."""
+"""Figures as vector pictures: real text, with scores on hover."""
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from html import escape
-from typing import Any
 
-from whyformer.render.colour import coloured, hexadecimal
+from whyformer.render.colour import hexadecimal
 from whyformer.render.document import png_data
-from whyformer.render.drawing import INK
-from whyformer.render.image import FADE, enlarged
-from whyformer.render.pages import COLUMN, GUTTER, LEADING, MARGIN, TYPE, lay_out, page_font
-from whyformer.render.panels import Look
-from whyformer.render.prose import Marked, heading, marked_words, side_by_side
-from whyformer.render.sheet import Sheet, View
+from whyformer.render.figure import Box, Figure, Picture, Writing
+from whyformer.render.fonts import faces
 
-STYLE = f"font-family: Helvetica, Arial, sans-serif; fill: {hexadecimal(INK)}"
-
-
-def image_svg(sheet: Sheet, look: Look | None = None) -> str:
-    """The image once, then each view's patches over it; methods in rows."""
-    assert sheet.image is not None
-    picture = enlarged(sheet.image)
-    width, height = picture.size
-    source = png_data(picture)
-    opacity = (look or Look()).opacity
-    name = f"image {sheet.part}".strip().replace(" ", "-")
-    rows = list(side_by_side(sheet))
-    parts = []
-    for number, views in enumerate(rows):
-        for column, view in enumerate(views):
-            x = MARGIN + column * (width + MARGIN)
-            y = MARGIN + number * (height + 2 * LEADING)
-            parts.append(
-                f'<g transform="translate({x} {y})">'
-                f'<text y="{LEADING - 10}" font-size="16">{_printable(heading(sheet, view))}</text>'
-                f'<g transform="translate(0 {LEADING})">'
-                f'<use href="#{escape(name)}"/>{_patches(view, width, height, opacity)}</g></g>'
-            )
-    across = max(len(views) for views in rows)
-    define = f'<image id="{escape(name)}" width="{width}" height="{height}" href="{source}"/>'
-    return _svg(
-        MARGIN + across * (width + MARGIN),
-        2 * MARGIN + len(rows) * (height + 2 * LEADING) - LEADING,
-        f"<defs>{define}</defs>{''.join(parts)}",
-        sheet.notes,
-    )
+FONTS = (
+    "Helvetica, Arial, 'Noto Sans', 'Apple Color Emoji', 'Segoe UI Emoji', 'Noto Color Emoji', "
+    "'DejaVu Sans', sans-serif"
+)
 
 
-def _patches(view: View, width: int, height: int, opacity: float) -> str:
-    rows, columns = view.scores.shape
-    wide, high = width / columns, height / rows
-    strengths, colours = view.strength, coloured(view.strength)
-    shapes = [f'<rect width="{width}" height="{height}" fill="#000000" fill-opacity="0.3"/>']
-    for row in range(rows):
-        for column in range(columns):
-            alpha = opacity * strengths[row, column] ** FADE
-            colour = hexadecimal(colours[row, column])
-            shapes.append(
-                f'<rect x="{column * wide:.2f}" y="{row * high:.2f}" width="{wide:.2f}" '
-                f'height="{high:.2f}" fill="{colour}" fill-opacity="{alpha:.3f}">'
-                f"<title>{view.scores[row, column]:.3g}</title></rect>"
-            )
-    return "".join(shapes)
-
-
-def text_svg(sheet: Sheet, pieces: bool = False) -> str:
-    parts, y, across = [], float(MARGIN), 1
-    for views in side_by_side(sheet):
-        deepest, across = 0, max(across, len(views))
-        for column, view in enumerate(views):
-            placed, lines = lay_out(marked_words(sheet, view, pieces))
-            deepest = max(deepest, lines)
-            x = MARGIN + column * (COLUMN + GUTTER)
-            title = _printable(heading(sheet, view))
-            parts.append(f'<text x="{x}" y="{y + 14:.1f}" font-size="16">{title}</text>')
-            spots = [(x + left, y + LEADING * (1.9 + line), word) for left, line, word in placed]
-            face = page_font([word for _, _, word in placed])
-            parts += [_ground(*spot, face) for spot in spots if spot[2].shown]
-            parts += [_letters(*spot, face) for spot in spots]
-        y += LEADING * (deepest + 2)
-    width = 2 * MARGIN + across * (COLUMN + GUTTER) - GUTTER
-    return _svg(width, y + MARGIN, "".join(parts), sheet.notes)
-
-
-def _ground(x: float, baseline: float, word: Marked, face: Any) -> str:
-    width = face.getlength(word.text) + 2
+def to_svg(figure: Figure) -> str:
+    width, height = f"{figure.width:.0f}", f"{figure.height:.0f}"
+    body = "".join(_mark(mark) for mark in figure.marks)
     return (
-        f'<rect x="{x - 1:.1f}" y="{baseline - TYPE:.1f}" width="{width:.1f}" '
-        f'height="{TYPE + 6}" rx="4" fill="{hexadecimal(word.ground)}"/>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" style="font-family: {FONTS}">'
+        f'<rect width="100%" height="100%" fill="#ffffff"/>{body}</svg>\n'
     )
 
 
-def _letters(x: float, baseline: float, word: Marked, face: Any) -> str:
+def _mark(mark: Box | Writing | Picture) -> str:
+    if isinstance(mark, Box):
+        return (
+            f'<rect x="{mark.x:.1f}" y="{mark.y:.1f}" width="{mark.width:.1f}" '
+            f'height="{mark.height:.1f}" rx="{mark.radius:g}" fill="{hexadecimal(mark.colour)}"/>'
+        )
+    return _picture(mark) if isinstance(mark, Picture) else _writing(mark)
+
+
+def _picture(mark: Picture) -> str:
+    """The pixels, and an unseen shape a patch that tells its score."""
+    place = f'transform="translate({mark.x:.2f} {mark.y:.2f})"'
+    size = f'width="{mark.width:.2f}" height="{mark.height:.2f}"'
+    shapes = []
+    for row, titles in enumerate(mark.titles):
+        wide, high = mark.width / len(titles), mark.height / len(mark.titles)
+        shapes += [
+            f'<rect x="{column * wide:.2f}" y="{row * high:.2f}" width="{wide:.2f}" '
+            f'height="{high:.2f}" fill-opacity="0"><title>{title}</title></rect>'
+            for column, title in enumerate(titles)
+        ]
+    source = png_data(mark.image)
     return (
-        f'<text x="{x:.1f}" y="{baseline:.1f}" font-size="{TYPE}" '
-        f'textLength="{face.getlength(word.text):.1f}" lengthAdjust="spacingAndGlyphs" '
-        f'style="fill:{hexadecimal(word.letter)}"><title>{word.score:.3g}</title>'
-        f"{_printable(word.text)}</text>"
+        f'<g {place}><image {size} preserveAspectRatio="none" href="{source}"/>'
+        f"{''.join(shapes)}</g>"
     )
 
 
-def stacked(drawings: list[str]) -> str:
-    """Pictures one below the other, each an ``svg`` element of its own inside the whole."""
-    size = re.compile(r'width="(\d+)" height="(\d+)"')
-    sizes = [tuple(map(int, size.search(d).groups())) for d in drawings]  # type: ignore[union-attr]
-    top, parts = 0, []
-    for drawn, (_, height) in zip(drawings, sizes, strict=True):
-        parts.append(drawn.replace("<svg ", f'<svg y="{top}" ', 1))
-        top += height
-    return _svg(max(width for width, _ in sizes), top, "".join(parts), [])
+def _writing(mark: Writing) -> str:
+    """As wide as it was measured, where this machine had the letters to measure."""
+    known = len(mark.text) > 1 and all(face for _, face in faces(mark.text, mark.face))
+    length = f' textLength="{mark.width:.1f}" lengthAdjust="spacingAndGlyphs"' if known else ""
+    title = f"<title>{escape(mark.title)}</title>" if mark.title else ""
+    # The start of a text that runs from right to left is its right end.
+    x = mark.x + mark.width if mark.rtl else mark.x
+    direction = ' direction="rtl"' if mark.rtl else ""
+    return (
+        f'<text x="{x:.1f}" y="{mark.y:.1f}" font-size="{mark.size:g}"{length}{direction} '
+        f'xml:space="preserve" fill="{hexadecimal(mark.colour)}">'
+        f"{title}{_printable(mark.text)}</text>"
+    )
 
 
 def _printable(text: str) -> str:
-    """Escaped, and without the control characters that XML forbids."""
-    return escape("".join(letter for letter in text if letter.isprintable()))
-
-
-def _svg(width: float, height: float, body: str, notes: list[str]) -> str:
-    """The notes stand below."""
-    for number, note in enumerate(notes):
-        y = height + LEADING * number
-        body += f'<text x="{MARGIN}" y="{y:.0f}" font-size="13">{_printable(note)}</text>'
-    height += LEADING * len(notes)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" style="{STYLE}">'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>{body}</svg>\n'
-    )
+    """Escaped, and without the control characters that XML forbids; joiners stay."""
+    return escape("".join(a for a in text if a.isprintable() or unicodedata.category(a) == "Cf"))

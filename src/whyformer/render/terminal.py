@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import unicodedata
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TextIO
 
 import numpy as np
 from PIL import Image
 
-from whyformer.render.image import overlay
-from whyformer.render.panels import Look
-from whyformer.render.prose import heading, marked_words
+from whyformer.render.image import overlay, stretched
+from whyformer.render.look import Look
+from whyformer.render.palettes import Colours, check_colours, map_colours
+from whyformer.render.prose import heading, marked_words, view_colours
+from whyformer.render.scaling import ends, scaled
 from whyformer.render.sheet import ClassScore, Sheet, View
 from whyformer.words import printable
 
 RESET = "\033[0m"
+COLOURED = re.compile(r"\033\[[0-9;]*m")
 SHADES = " .:-=+*#%@"
+#: the same for what spoke against
+SHADES_AGAINST = " ,;iojxOX&"
 #: words listed with their scores where there is no colour
 LISTED = 12
 
@@ -42,13 +48,16 @@ def to_terminal(
     look: Look | None = None,
 ) -> str:
     """All views, with the classes that the model considered."""
+    look = look or Look()
+    check_colours(look.colours, sheet)
     sheet = cleaned(sheet)
     parts = [_classes(sheet)]
     for part in sheet.parts:
+        part = scaled(part, look.shared, pieces)
         if part.image is not None:
-            parts += _image_views(part, colour, width, look or Look())
+            parts += _image_views(part, colour, width, look)
         else:
-            parts += [_text_view(part, view, colour, pieces) for view in part.views]
+            parts += [_text_view(part, view, colour, pieces, look) for view in part.views]
     parts += [f"note: {note}" for note in sheet.notes]
     return "\n\n".join(parts)
 
@@ -117,8 +126,12 @@ def _image_views(sheet: Sheet, colour: bool, width: int, look: Look) -> list[str
             few = views[start : start + max(1, (width + 2) // (side + 2))]
             blocks = [_image_block(sheet, view, colour, side, look) for view in few]
             titles = [padded(heading(sheet, view), side) for view in few]
+            legends = [
+                _legend(view, colour, map_colours(view.signed, look.colours), side) for view in few
+            ]
             lines = ["  ".join(titles).rstrip()]
             lines += ["  ".join(row) for row in zip(*blocks, strict=True)]
+            lines.append("  ".join(_filled(legend, side) for legend in legends).rstrip())
             parts.append("\n".join(lines))
     return parts
 
@@ -128,16 +141,43 @@ def _image_block(sheet: Sheet, view: View, colour: bool, side: int, look: Look) 
     height = max(2, round(side * sheet.image.height / sheet.image.width / 2) * 2)
     if colour:
         large = sheet.image.resize((side * 4, height * 4), Image.Resampling.BICUBIC)
-        drawn = overlay(large, view.strength, **asdict(look))
+        colours = map_colours(view.signed, look.colours)
+        drawn = overlay(
+            large, view.share, opacity=look.opacity, smooth=look.smooth, contour=look.contour,
+            colours=colours,
+        )  # fmt: skip
         small = drawn.resize((side, height), Image.Resampling.BOX)
         return half_blocks(small).split("\n")
-    heat = Image.fromarray(view.strength.astype(np.float32)).resize((side, height // 2))
-    levels = (np.asarray(heat).clip(0, 1) * (len(SHADES) - 1)).round().astype(int)
-    return ["".join(SHADES[level] for level in row) for row in levels]
+    heat = stretched(view.share, (side, height // 2))
+    return ["".join(_sign(value) for value in row) for row in heat.tolist()]
 
 
-def _text_view(sheet: Sheet, view: View, colour: bool, pieces: bool) -> str:
-    words = marked_words(sheet, view, pieces)
+def _sign(strength: float) -> str:
+    shades = SHADES_AGAINST if strength < 0 else SHADES
+    return shades[round(abs(strength) * (len(shades) - 1))]
+
+
+def _legend(view: View, colour: bool, colours: Colours, room: int = 80) -> str:
+    """What the colours or signs mean: a ramp between its ends, or the end alone."""
+    low, high = ends(view)
+    if not colour:
+        ramp = f"{SHADES_AGAINST[:0:-1]} {SHADES[1:]}" if view.signed else SHADES
+    else:
+        steps = np.linspace(-1 if view.signed else 0, 1, 11)
+        painted = [";".join(map(str, colour)) for colour in colours.of(steps).tolist()]
+        ramp = "".join(f"\033[48;2;{colour};38;2;{colour}m {RESET}" for colour in painted)
+    legend = f"{low} {ramp} {high}"
+    return legend if cells(COLOURED.sub("", legend)) <= room else f"max {high}"
+
+
+def _filled(line: str, width: int) -> str:
+    """Filled up to a width in columns; our own colours take none."""
+    return line + " " * (width - cells(COLOURED.sub("", line)))
+
+
+def _text_view(sheet: Sheet, view: View, colour: bool, pieces: bool, look: Look) -> str:
+    words = marked_words(sheet, view, pieces, look.colours)
+    title = heading(sheet, view)
     if colour:
         body = "".join(
             word.gap
@@ -149,11 +189,12 @@ def _text_view(sheet: Sheet, view: View, colour: bool, pieces: bool) -> str:
             )
             for word in words
         )
-        return f"{heading(sheet, view)}\n{body.strip()}"
-    strongest = sorted(words, key=lambda word: -word.score)[:LISTED]
+        legend = _legend(view, colour, view_colours(sheet, view, look.colours))
+        return f"{title}\n{legend}\n{body.strip()}"
+    strongest = sorted(words, key=lambda word: -abs(word.strength))[:LISTED]
     width = min(40, max((cells(word.text) for word in strongest), default=0))
-    lines = [heading(sheet, view)]
+    lines = [f"{title}  (# for, - against)" if view.signed else title]
     for word in strongest:
-        bar = "#" * round(20 * word.strength)
+        bar = ("-" if word.strength < 0 else "#") * round(20 * abs(word.strength))
         lines.append(f"  {padded(word.text, width)}  {word.score:9.2e}  {bar}".rstrip())
     return "\n".join(lines)

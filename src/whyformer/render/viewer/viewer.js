@@ -14,6 +14,7 @@
   const HUES = 3;
   const fromHex = (text) => [1, 3, 5].map((i) => parseInt(text.trim().slice(i, i + 2), 16));
   const AGAINST = fromHex("#348ad6");
+  const [FOR_HUE, AGAINST_HUE] = [1, 0];
 
   function el(tag, attributes, ...children) {
     const node = document.createElement(tag);
@@ -45,7 +46,8 @@
     return n + ((!teen && { 1: "st", 2: "nd", 3: "rd" }[n % 10]) || "th");
   }
 
-  const quote = (text) => `\u201c${text.length > 32 ? text.slice(0, 31) + "\u2026" : text}\u201d`;
+  const quote = (text) => `\u201c${text}\u201d`;
+  const short = (text) => (text.length > 32 ? text.slice(0, 31) + "\u2026" : text);
   /** A label as it is typed: a space at its ends is seen between quotation marks. */
   const spaced = (label) => (label.trim() === label ? label : `"${label}"`);
   /** What was asked: a class in quotation marks, anything else in its own words. */
@@ -59,16 +61,17 @@
   // --- colour ------------------------------------------------------------------------------
 
   /** Red, green, blue and alpha of shares of the maximum: entry 0 is -1, entry 510 is 1. */
-  function makePalette(stops) {
+  function makePalette(towards, against) {
     return Array.from({ length: 511 }, (_, k) => {
       const t = k / 255 - 1;
-      if (t < 0) return [...AGAINST, 255 * (-t) ** 0.7];
-      const i = Math.min(Math.floor(t * (stops.length - 1)), stops.length - 2);
-      return [...mix(stops[i], stops[i + 1], t * (stops.length - 1) - i), 255 * t ** 0.75];
+      const stops = t < 0 ? against : towards;
+      const at = Math.abs(t) * (stops.length - 1);
+      const i = Math.min(Math.floor(at), stops.length - 2);
+      return [...mix(stops[i], stops[i + 1], at - i), 255 * Math.abs(t) ** 0.75];
     });
   }
 
-  const shade = (palette, t) => palette[Math.round(255 * (1 + t))];
+  const shade = (palette, t) => palette[Math.round(255 * (1 + clamp(t, -1, 1)))];
 
   function css([r, g, b, alpha = 255]) {
     return `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)} / ${(alpha / 255).toFixed(3)})`;
@@ -104,22 +107,25 @@
     return values;
   }
 
-  /** What an image's colours span, as in the pictures: least to most, the top percent alike. */
-  function range(values, negative) {
-    const sorted = values.map((value) => (negative ? Math.abs(value) : value)).sort((a, b) => a - b);
-    const least = negative ? 0 : sorted[0];
+  /** What colours span, as in the pictures: of an image least to most, the top percent alike. */
+  function range(values, signed, isImage) {
+    const sorted = values.map((value) => (signed ? Math.abs(value) : value)).sort((a, b) => a - b);
+    const top = sorted[sorted.length - 1] ?? 0;
+    if (!isImage) return [0, Math.max(0, top)];
+    const least = signed ? 0 : Math.max(0, sorted[0]);
     const most = sorted[Math.ceil(0.99 * (sorted.length - 1))];
-    return [least, most > least ? most : sorted[sorted.length - 1]];
+    return [least, most > least ? most : top];
   }
 
   // --- surfaces: what is coloured and pointed at ---------------------------------------------
 
-  /** For each of count * zoom places along an axis: two neighbours, the weight of the second. */
+  /** For each of count * zoom places along an axis: two neighbours, the weight of the second.
+      Bilinear, as the map that is evaluated. */
   function neighbours(count, zoom) {
     return Array.from({ length: count * zoom }, (_, i) => {
       const x = clamp((i + 0.5) / zoom - 0.5, 0, count - 1);
       const f = x - Math.floor(x);
-      return [Math.floor(x), Math.min(Math.floor(x) + 1, count - 1), f * f * (3 - 2 * f)];
+      return [Math.floor(x), Math.min(Math.floor(x) + 1, count - 1), f];
     });
   }
 
@@ -141,7 +147,7 @@
     context.putImageData(pixels, 0, 0);
   }
 
-  function imageSurface(image, title, palette) {
+  function imageSurface(image, title) {
     const [rows, columns] = image.grid;
     const canvas = el("canvas", { class: "why-heat", role: "img" });
     const hover = el("div", { class: "why-cell why-cell-hover" });
@@ -158,7 +164,7 @@
       cell.style.height = `${100 / rows}%`;
     }
 
-    function paint({ shares, label, state }) {
+    function paint({ shares, label, state, palette }) {
       const zoom = state.smooth ? Math.max(1, Math.round(240 / Math.max(rows, columns))) : 1;
       drawHeat(canvas, shares, rows, columns, zoom, palette);
       canvas.classList.toggle("why-crisp", !state.smooth);
@@ -178,7 +184,7 @@
   }
 
   function textSurface(pieces, units) {
-    const node = el("div", { class: "why-stage why-stage-text" });
+    const node = el("div", { class: "why-stage why-stage-text", dir: "auto" });
     const spans = units.map((unit) => {
       const [first, ...rest] = unit.map((i) => pieces[i]);
       const text = first.text + rest.map((piece) => piece.gap + piece.text).join("");
@@ -188,14 +194,19 @@
       node.append(first.gap, span);
       return span;
     });
+    // A box reaches into a space beside it, and never over a neighbour's letters.
+    spans.forEach((span, i) => {
+      const next = units[i + 1];
+      span.classList.toggle("why-gap-before", i === 0 || pieces[units[i][0]].gap !== "");
+      span.classList.toggle("why-gap-after", next === undefined || pieces[next[0]].gap !== "");
+    });
 
-    function paint({ shares, hue, surface }) {
+    function paint({ shares, tint }) {
       spans.forEach((span, i) => {
-        const colour = mix(surface, hue, Math.max(0, shares[i]));
-        const visible = shares[i] > 0.03;
+        const colour = tint(clamp(shares[i], -1, 1));
+        const visible = Math.abs(shares[i]) > 0.03;
         span.style.backgroundColor = visible ? css(colour) : "";
         span.style.color = visible ? inkOn(colour) : "";
-        span.classList.toggle("why-against", shares[i] < -0.1);
       });
     }
 
@@ -222,6 +233,8 @@
   // --- the viewer ----------------------------------------------------------------------------
 
   function whyformerViewer(root, data, host = null) {
+    const chosenColours = data.start?.colours || {};
+    const diverging = chosenColours.diverging?.map((half) => half.map(fromHex));
     const parts = [data, ...(data.others || [])].map(makePart);
     const isImage = parts[0].isImage;
     const views = data.views;
@@ -233,7 +246,7 @@
     const others = data.classes.filter((c) => !asked.includes(c));
     const spare = MOST_CLASSES - asked.length;
     const listed = data.classes.filter((c) => asked.includes(c) || others.indexOf(c) < spare);
-    const usual = { together: asks, all: false, smooth: true, opacity: 80, pieces: false };
+    const usual = { together: asks, all: false, smooth: true, opacity: 80, pieces: false, shared: false };
     const settings = { ...usual, ...data.start };
     const target = asked.length ? asked[0].index : null;
     const state = { method: methods[0], target, hover: null, chosen: null, ...settings };
@@ -242,21 +255,26 @@
     /** One input of the model: its views are in the order of the first one's. */
     function makePart(part) {
       const pictured = Boolean(part.image);
-      const palette = pictured ? makePalette(part.heat.map(fromHex)) : null;
-      return { ...part, isImage: pictured, palette, units: [] };
+      const heat = pictured ? (chosenColours.heat || part.heat).map(fromHex) : null;
+      const plain = pictured ? makePalette(heat, [AGAINST, AGAINST]) : null;
+      const signed = pictured && diverging ? makePalette(...diverging) : plain;
+      return { ...part, isImage: pictured, palettes: { plain, signed }, units: [] };
     }
 
     const find = (method, target) =>
       views.find((v) => v.method === method && (v.target === target || v.target === null));
     const sameForAll = (method) => find(method, null) !== undefined;
     const classOf = (view) => asked.findIndex((c) => c.index === view.target);
+    const byIndex = asked.map((c) => c.index).sort((a, b) => a - b);
+    const hueOf = (rank) => (rank < 0 ? "none" : byIndex.indexOf(asked[rank].index) % HUES);
     const output = (c) => (c.logit === null ? "" : number(c.logit));
     const amount = (c) => (c.probability === null ? output(c) : percent(c.probability));
     const classTitle = (rank) =>
       rank < 0 ? "Every class" : `${spaced(asked[rank].label)} \u00b7 ${amount(asked[rank])}`;
 
     function unitName(part, index) {
-      if (!part.isImage) return quote(part.units[index].map((i) => part.pieces[i].text).join(""));
+      const text = () => part.units[index].map((i) => part.pieces[i].text).join("");
+      if (!part.isImage) return quote(short(text()));
       const columns = part.image.grid[1];
       return `row ${Math.floor(index / columns) + 1}, column ${(index % columns) + 1}`;
     }
@@ -308,7 +326,7 @@
       ];
       const rank = asked.indexOf(c);
       if (rank < 0 && !asks) return el("div", { class: "why-class why-class-plain" }, ...parts);
-      if (!isImage && rank >= 0) fill.style.backgroundColor = `var(--why-hue-${rank % HUES})`;
+      if (!isImage && rank >= 0) fill.style.backgroundColor = `var(--why-hue-${hueOf(rank)})`;
       const isOn = () => rank >= 0 && (state.together || state.target === c.index);
       const change = () => ({ target: c.index, together: false });
       return choice({ class: "why-class", "data-class": c.index }, isOn, change, ...parts);
@@ -363,6 +381,9 @@
       written ? either("Text", "pieces", { Words: false, Pieces: true }, unpoint) : null,
       asked.length > 1 && !asks ? pair : null,
       offered.length > 1 ? compare : null,
+      asked.length > 1
+        ? either("Scale", "shared", { "Own scale": false, "One scale": true })
+        : null,
       pictured ? opacitySlider() : null,
     ];
     const titles = {
@@ -403,7 +424,7 @@
     /** Panels of further inputs have no rows of single tokens, so nothing is chosen there. */
     function makePanel(part) {
       const surface = part.isImage
-        ? imageSurface(part.image, data.title, part.palette)
+        ? imageSurface(part.image, data.title)
         : textSurface(part.pieces, part.units);
       const node = surface.node;
       node.tabIndex = 0;
@@ -471,39 +492,59 @@
       panel.read.replaceChildren(name, " ", value === null ? silent : facts);
     }
 
+    /** What colours a share of the maximum has: the class's, or for and against. */
+    function tintOf(part, view, signed) {
+      const styles = getComputedStyle(viewer);
+      const colour = (name) => fromHex(styles.getPropertyValue(`--why-${name}`));
+      const surface = colour("surface");
+      if (part.isImage) {
+        const palette = part.palettes[signed ? "signed" : "plain"];
+        return { palette, tint: (t) => shade(palette, t) };
+      }
+      const inks = signed ? diverging : chosenColours.inks && [chosenColours.inks.map(fromHex)];
+      if (inks) {
+        const table = makePalette(inks[0], inks[1] ?? inks[0]);
+        return { tint: (t) => mix(surface, shade(table, t), Math.sqrt(Math.abs(t))) };
+      }
+      const [towards, against] = signed
+        ? [colour(`hue-${FOR_HUE}`), colour(`hue-${AGAINST_HUE}`)]
+        : [colour(`hue-${hueOf(classOf(view))}`), surface];
+      return { tint: (t) => mix(surface, t < 0 ? against : towards, Math.abs(t)) };
+    }
+
+    /** The scores that colours span: a view's own, all inputs', or all that its method says. */
+    function spanOf(part, view, signed, chosen) {
+      const kin = state.shared ? part.views.filter((v) => v.method === view.method) : [view];
+      const ranges = kin.map((other) => {
+        if (other.top && chosen === null) return [0, other.top];
+        const known = unitValues(other, part.units, chosen).filter((value) => value !== null);
+        return range(known, signed, part.isImage);
+      });
+      return [Math.min(...ranges.map((r) => r[0])), largestOf(ranges.map((r) => r[1]))];
+    }
+
     function paint(panel, view) {
       const { part } = panel;
-      const styles = getComputedStyle(viewer);
       const rank = classOf(view);
-      const hue = fromHex(styles.getPropertyValue(`--why-hue-${rank < 0 ? "none" : rank % HUES}`));
-      const surface = fromHex(styles.getPropertyValue("--why-surface"));
       const chosen = part === parts[0] ? state.chosen : null;
+      const row = chosen !== null && Boolean(view.rows);
+      const signed = !row && (view.signed ?? view.scores.some((score) => score < 0));
+      const { palette, tint } = tintOf(part, view, signed);
       panel.values = unitValues(view, part.units, chosen);
-      const known = panel.values.filter((value) => value !== null);
-      const negative = known.some((value) => value < 0);
-      const signed = part.isImage && negative;
-      const [least, largest] = spanOf(part, view, known, negative, chosen);
-      const share = (value) => clamp((value - least) / (largest - least || 1), -1, 1);
+      const [least, largest] = spanOf(part, view, signed, chosen);
+      const share = (value) =>
+        signed ? value / (largest || 1) : Math.max(0, (value - least) / (largest - least || 1));
       const shares = panel.values.map((value) => (value === null ? 0 : share(value)));
-      panel.surface.paint({ shares, label: question.textContent, hue, surface, state });
+      panel.surface.paint({ shares, label: question.textContent, palette, tint, state });
       const stops = Array.from({ length: 17 }, (_, i) => (signed ? i / 8 - 1 : i / 16));
-      const colour = (t) => (part.isImage ? shade(part.palette, t) : mix(surface, hue, t));
-      const colours = stops.map((t) => css(colour(t)));
+      const colours = stops.map((t) => css(tint(t)));
       panel.ramp.style.backgroundImage = `linear-gradient(to right, ${colours.join(", ")})`;
-      panel.low.textContent = signed
-        ? number(-largest)
-        : negative ? "dotted: against \u00b7 0" : number(least);
-      panel.high.textContent = signed ? number(largest) : `max ${number(largest)}`;
-      panel.swatch.style.backgroundColor = css(hue);
+      panel.low.textContent = signed ? `against ${number(-largest)}` : number(least);
+      panel.high.textContent = signed ? `${number(largest)} for` : `max ${number(largest)}`;
+      panel.swatch.style.backgroundColor = css(tint(1));
       const title = state.all ? view.method : classTitle(rank);
       panel.name.textContent = part.part ? `${part.part}: ${title}` : title;
       panel.caption.hidden = !state.together && !state.all && !part.part;
-    }
-
-    /** What the colours span; several inputs share one scale, but for a token's own row. */
-    function spanOf(part, view, known, negative, chosen) {
-      if (view.top && chosen === null) return [0, view.top];
-      return part.isImage ? range(known, negative) : [0, Math.max(0, largestOf(known))];
     }
 
     function asking(shown) {
