@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.errors import InputError, nearest
+from whyformer.photo import Crop, over_the_photo
 from whyformer.tokens import Tokens, upsampled
 from whyformer.words import Piece, words_of
 
@@ -57,26 +58,6 @@ class Part:
     def __repr__(self) -> str:
         shape = "x".join(str(n) for n in self.relevance.shape)
         return f"Part({self.name}, {self.tokens.kind}, relevance {shape})"
-
-
-@dataclass(frozen=True)
-class Crop:
-    """What a model saw of a photo of ``size`` (height, width): top, left, bottom, right."""
-
-    size: tuple[int, int]
-    box: tuple[int, int, int, int]
-
-    @property
-    def share(self) -> float:
-        """Of the photo's area."""
-        top, left, bottom, right = self.box
-        return (bottom - top) * (right - left) / (self.size[0] * self.size[1])
-
-    def scaled(self, size: tuple[int, int]) -> Crop:
-        """The same part of a photo of another size."""
-        lengths = zip(self.box, self.size * 2, size * 2, strict=True)
-        top, left, bottom, right = (round(end * new / old) for end, old, new in lengths)
-        return Crop(size, (top, left, bottom, right))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,27 +193,8 @@ class Explanation:
         """
         patches = self.tokens.to_map(self.relevance)
         if original:
-            return self._over_the_photo(patches)
+            return over_the_photo(patches, self.crops or [])
         return upsampled(patches, size or self.tokens.size)
-
-    def _over_the_photo(self, patches: Tensor) -> Tensor:
-        crops = [crop for crop in self.crops or [] if crop is not None]
-        if len(crops) < len(self):
-            raise InputError(
-                "it is not known where the map lies in the photo: that needs a model of "
-                "whyformer.load whose preprocessing resizes and crops, and nothing else"
-            )
-        if len({crop.size for crop in crops}) > 1:
-            raise InputError(
-                "the photos have different sizes; ask for one at a time: "
-                "explanation[0].image_map(original=True)"
-            )
-        whole = patches.new_full((*patches.shape[:-2], *crops[0].size), float("nan"))
-        for sample, crop in enumerate(crops):
-            top, left, bottom, right = crop.box
-            seen = upsampled(patches[sample], (bottom - top, right - left))
-            whole[sample, ..., top:bottom, left:right] = seen
-        return whole
 
     def over_time(self) -> Tensor:
         """The relevance of every moment of a sound or a video: (batch, times)."""

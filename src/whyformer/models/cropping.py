@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from whyformer.explanation import Crop
+from whyformer.photo import Crop
 
 #: how far, in shares of a side, the preprocessing may be from a plain crop and resize
 TOLERANCE = 0.03

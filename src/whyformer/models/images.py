@@ -18,10 +18,11 @@ from torch import Tensor
 
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
-from whyformer.explanation import Crop, Explanation
+from whyformer.explanation import Explanation
 from whyformer.files import FOLDER, what_is
 from whyformer.models.cropping import crop_note, crop_of
 from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.photo import Crop
 from whyformer.recording import Recording
 
 #: larger images are refused: decoding them can take all memory
