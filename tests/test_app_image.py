@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+import whyformer
 from browsing import press, question, reading
 from serving import wait_for
 from whyformer.app.examples import picture
@@ -295,3 +296,21 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(visit: Any, scheme: str) ->
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 20, 26)"}[scheme]
+
+
+def test_a_link_without_its_picture_says_what_it_asks(browser: Any, tmp_path: Path) -> None:
+    from serving import running
+    from small_images import save_vit
+    from whyformer.app.server import make_app
+
+    why = whyformer.load(save_vit(tmp_path / "my-vit"))
+    label = (why.labels or [])[2]
+    with running(make_app([why])) as url:
+        page = browser.new_page()
+        page.goto(f"{url}/#model=my-vit&class=2")
+        page.get_by_text(f"Drop a picture to ask: why “{label}”?").wait_for()
+        assert page.locator("#models button").inner_text().startswith("my-vit")
+        page.goto(f"{url}/#model=other")
+        page.reload()
+        page.get_by_role("alert").get_by_text("a model named “other”, which is not here").wait_for()
+        page.close()

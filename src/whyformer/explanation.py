@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.errors import InputError, nearest
-from whyformer.tokens import Tokens
+from whyformer.photo import Crop, over_the_photo
+from whyformer.tokens import Tokens, upsampled
 from whyformer.words import Piece, words_of
 
 #: the kinds of heads, by the names that Hugging Face's configurations use
@@ -86,7 +87,7 @@ class Explanation:
     and ``position`` are the class and its place in the output, where a class was asked for;
     ``asked`` says in words what else was, one for each target of a sample, and ``boxes`` (batch,
     targets, 4) where: left, top, right, bottom in shares of the picture. ``rows`` says how much
-    of each token's own row was asked about.
+    of each token's own row was asked about. ``crops`` say which part of each photo the model saw.
     """
 
     relevance: Tensor
@@ -108,6 +109,7 @@ class Explanation:
     pieces: list[list[Piece]] | None = field(default=None, repr=False)
     picture: Tensor | None = field(default=None, repr=False)
     boxes: Tensor | None = field(default=None, repr=False)
+    crops: list[Crop | None] | None = field(default=None, repr=False)
 
     def part(self, name: str) -> Part:
         """The part of the input with a name, such as "input_ids"."""
@@ -142,14 +144,57 @@ class Explanation:
         """Height and width of an image's patch grid."""
         return self.tokens.grid
 
-    def image_map(self, size: tuple[int, int] | None = None) -> Tensor:
-        """The map of an image, upsampled to the input's size or another: (batch, height, width)."""
+    def __len__(self) -> int:
+        """How many samples there are."""
+        return len(self.logits)
+
+    def __getitem__(self, sample: int) -> Explanation:
+        """One sample's explanation: a batch of one."""
+        if not -len(self) <= sample < len(self):
+            raise IndexError(f"sample {sample} of a batch of {len(self)}")
+        from whyformer.selecting import select
+
+        return select(self, sample % len(self))
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return (self[sample] for sample in range(len(self)))
+
+    def top(self, count: int = 5) -> list[list[tuple[Any, float]]]:
+        """Every sample's strongest words, or patches as (row, column), with their scores."""
+        units = self.words() if self.grid is None else self._patches()
+        return [sorted(each, key=lambda unit: -unit[1])[:count] for each in units]
+
+    def _patches(self) -> list[list[tuple[tuple[int, int], float]]]:
+        if self.relevance.ndim != 2:
+            raise InputError("top() reads one target; ask for the targets one at a time")
+        return [
+            [((r, c), score) for r, row in enumerate(rows) for c, score in enumerate(row)]
+            for rows in self.tokens.to_map(self.relevance).tolist()
+        ]
+
+    def to_pandas(self) -> Any:
+        """A table with a row for each sample and word, or patch; it needs pandas."""
+        from whyformer.tables import to_pandas
+
+        return to_pandas(self)
+
+    @classmethod
+    def load(cls, path: str | Path, method: str | None = None) -> Explanation:
+        """Read what ``save`` wrote to a .json or .npz file, or one method's of several there."""
+        from whyformer.render.reading import read
+
+        return read(path, method)
+
+    def image_map(self, size: tuple[int, int] | None = None, *, original: bool = False) -> Tensor:
+        """The map of an image, upsampled to the input's size or another: (batch, height, width).
+
+        ``original`` lays it over the photo as it was before the model's preprocessing cut it. What
+        the model did not see is NaN there: it was not found irrelevant, it was not looked at.
+        """
         patches = self.tokens.to_map(self.relevance)
-        target = size or self.tokens.size
-        assert target is not None
-        flat = patches.reshape(-1, 1, *patches.shape[-2:])
-        full = F.interpolate(flat, target, mode="bilinear", align_corners=False)
-        return full.reshape(*patches.shape[:-2], *target)
+        if original:
+            return over_the_photo(patches, self.crops or [])
+        return upsampled(patches, size or self.tokens.size)
 
     def over_time(self) -> Tensor:
         """The relevance of every moment of a sound or a video: (batch, times)."""
@@ -187,7 +232,8 @@ class Explanation:
     def save(self, path: str | Path, **options: Any) -> Path:
         """Write a picture, a page or numbers, by the name's ending.
 
-        Endings: .png, .svg, .pdf, .html, .json, .npz, .tex. ``options`` are those of
+        Endings: .png, .svg, .pdf, .html, .json, .npz, .tex. Of a batch it is the first sample, or
+        ``sample=``; a folder or a name such as "why-{}.html" takes all. ``options`` are those of
         ``whyformer.render.save``.
         """
         from whyformer.render import save

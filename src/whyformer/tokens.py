@@ -111,3 +111,11 @@ def told(inputs: Any) -> bool:
     """Whether the tokenizer said which tokens are special."""
     given = isinstance(inputs, Mapping) and "special_tokens_mask" in inputs
     return given or bool(getattr(inputs, "encodings", None))
+
+
+def upsampled(patches: Tensor, size: tuple[int, int] | None) -> Tensor:
+    """(..., height, width) maps in another size."""
+    assert size is not None
+    flat = patches.reshape(-1, 1, *patches.shape[-2:])
+    full = F.interpolate(flat, size, mode="bilinear", align_corners=False)
+    return full.reshape(*patches.shape[:-2], *size)

@@ -27,7 +27,7 @@ def find_reading(shelf: Shelf, question: Question, given: Input) -> Reading:
     for name in question.methods:
         get_registered(name)
     get_preset(question.preset)
-    if given.key:
+    if given.key is not None:
         reading = shelf.find(given.key)
         if reading is None:
             raise RefusalError(410, "this input is not kept any more; send it again")

@@ -45,7 +45,7 @@ class Input:
     kind: str
     title: str
     content: Any = None
-    key: str = ""
+    key: str | None = None
 
 
 async def read_question(request: Request, kind: type[Q]) -> tuple[Q, Input]:

@@ -121,7 +121,7 @@ def bars(table: Table) -> Figure:
     axes[0].set_yticks(range(len(result.methods)), result.methods)
     axes[0].invert_yaxis()
     figure.supxlabel(
-        "coloured: the best, and what the samples do not tell from it; lines: 95 % intervals",
+        "coloured: the best, and what is not significantly different; lines: 95 % intervals",
         fontsize=8,
         color="#6b7280",
     )

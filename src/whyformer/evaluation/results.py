@@ -30,7 +30,7 @@ class Comparison:
     p: float
 
     @property
-    def tells_apart(self) -> bool:
+    def is_significant(self) -> bool:
         return self.p < LEVEL
 
 
@@ -67,8 +67,8 @@ class Result:
         return (min if measure.less_is_better else max)(values, key=values.__getitem__)
 
     def as_good(self, measure: Measure) -> list[str]:
-        """The best method of a column, and those that the samples do not tell from it."""
-        worse = {c.other for c in self.comparisons if c.measure is measure and c.tells_apart}
+        """The best method of a column, and those that are not significantly different."""
+        worse = {c.other for c in self.comparisons if c.measure is measure and c.is_significant}
         return [method for method in self.having(measure) if method not in worse]
 
     def __str__(self) -> str:

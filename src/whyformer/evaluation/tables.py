@@ -11,8 +11,9 @@ from whyformer.evaluation.results import Result
 from whyformer.evaluation.task import Measure
 
 LEGEND = (
-    "± half the 95 % bootstrap interval; {best} the best of its column, ~ not told apart from the "
-    "best (paired permutation test, p >= 0.05, corrected for all pairs of the column)"
+    "± half the 95 % bootstrap interval; {best} the best of its column, ~ not significantly "
+    "different from the best (paired permutation test, p >= 0.05, corrected for all pairs of the "
+    "column)"
 )
 PUBLISHED = "in brackets: the paper's figures (ViT-B/16, all images of the data set)"
 COST = "cost: the time of an explanation in forwards of the model, median"
@@ -79,7 +80,7 @@ class Table:
         return f"{self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
     def latex(self) -> str:
-        """A booktabs table; the best in bold, what is not told apart from it underlined."""
+        """A booktabs table; the best in bold, what is not significantly different underlined."""
         rows = self.rows(r"\textbf{{{}}}", r"\underline{{{}}}", missing="--")
         body = "\n".join(_latex_row(row) for row in rows)
         return (

@@ -20,7 +20,9 @@ from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.files import FOLDER, what_is
+from whyformer.models.cropping import crop_note, crop_of
 from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.photo import Crop
 from whyformer.recording import Recording
 
 #: larger images are refused: decoding them can take all memory
@@ -48,6 +50,7 @@ class ImagePipeline(Pipeline):
     ) -> None:
         super().__init__(name, explainer)
         self._prepare, self._mean, self._std = prepare, mean, std
+        self._crops: dict[tuple[int, int], Crop | None] = {}
 
     def record(
         self, inputs: ImageInput | Sequence[ImageInput], *, progress: bool = False
@@ -57,10 +60,18 @@ class ImagePipeline(Pipeline):
         if not given:
             raise InputError("the list of images is empty; give at least one")
         notes: list[str] = []
-        pixels = self._prepare([read_image(item, notes) for item in given])
-        return RecordedImages(
-            self, self.explainer.record(pixels), self._picture(pixels), tuple(notes)
-        )
+        images = [read_image(item, notes) for item in given]
+        crops = [self.crop(image.size) for image in images]
+        pixels = self._prepare(images)
+        notes += crop_note(crops)
+        recording = self.explainer.record(pixels)
+        return RecordedImages(self, recording, self._picture(pixels), tuple(notes), crops)
+
+    def crop(self, size: tuple[int, int]) -> Crop | None:
+        """What the model sees of a photo of that size (width, height), where that is known."""
+        if size not in self._crops:
+            self._crops[size] = crop_of(size, self.read)
+        return self._crops[size]
 
     def record_picture(self, picture: Tensor, maps: bool = True) -> Recorded:
         """Run the forward for pictures from 0 to 1 that are in the model's size already.
@@ -120,15 +131,22 @@ class RecordedImages(Recorded):
     _recording: Recording
 
     def __init__(
-        self, pipeline: Pipeline, recording: Recording, picture: Tensor, notes: tuple[str, ...]
+        self,
+        pipeline: Pipeline,
+        recording: Recording,
+        picture: Tensor,
+        notes: tuple[str, ...],
+        crops: list[Crop | None] | None = None,
     ) -> None:
         super().__init__(pipeline, recording.logits)
         self._recording, self._picture, self._notes = recording, picture, notes
+        self._crops = crops
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         explanation = self._recording.explain(target, method, preset, **options)
         explanation = explanation.showing(explanation.tokens.name, picture=self._picture)
-        return replace(explanation, notes=(*self._notes, *explanation.notes))
+        notes = (*self._notes, *explanation.notes)
+        return replace(explanation, notes=notes, crops=self._crops)
 
 
 def read_image(source: ImageInput, notes: list[str]) -> Image.Image:

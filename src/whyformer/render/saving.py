@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation
-from whyformer.files import write_whole
+from whyformer.files import FOLDER, what_is, write_whole
 from whyformer.render.animation import gif
 from whyformer.render.document import document, png_bytes
 from whyformer.render.drawing import raster
@@ -41,11 +43,30 @@ def save(
 ) -> Path:
     """Write a picture, a page or numbers: .png, .svg, .pdf, .html, .json, .npz or .tex.
 
-    Several explanations of the same input share one file. ``pieces`` shows a text's word pieces
-    instead of its words; ``look`` says how things are drawn.
+    Several explanations of the same input share one file. Of a batch it is the ``sample``'s; a
+    folder, or a name with a place for the sample's number such as "why-{}.html", takes them all,
+    and is returned as the folder. ``pieces`` shows a text's word pieces instead of its words;
+    ``look`` says how things are drawn.
     """
-    sheet = make_sheet(explanations, sample, title=title, model=model)
+    given = [explanations] if isinstance(explanations, Explanation) else list(explanations)
+    every = paths_of_all(path, len(given[0])) if given else None
+    for i, place in enumerate(every or []):
+        sheet = make_sheet(given, i, title=title, model=model)
+        save_sheet(sheet, place, pieces=pieces, look=look)
+    if every:
+        return every[0].parent
+    sheet = make_sheet(given, sample, title=title, model=model)
     return save_sheet(sheet, path, pieces=pieces, look=look)
+
+
+def paths_of_all(path: str | Path, count: int) -> list[Path] | None:
+    """A file for each sample, where the path is a folder or has a place for a number."""
+    target = Path(path)
+    if what_is(target) == FOLDER or str(path).endswith(("/", os.sep)):
+        target = target / "{:05d}.png"
+    elif not re.search(r"\{(:[0-9]*d)?\}", target.name):
+        return None
+    return [target.with_name(target.name.format(i + 1)) for i in range(count)]
 
 
 def save_sheet(
@@ -110,15 +131,24 @@ def _save_html(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> Non
 
 
 def _save_json(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    write_whole(path, json.dumps(document(sheet), indent=1, ensure_ascii=False) + "\n")
+    write_whole(path, json.dumps(whole_document(sheet), indent=1, ensure_ascii=False) + "\n")
+
+
+def whole_document(sheet: Sheet) -> dict[str, Any]:
+    """The document with what it takes to load it again."""
+    if sheet.logits is None:
+        return document(sheet)
+    return {**document(sheet), "logits": sheet.logits, "labels": sheet.labels}
 
 
 def _save_npz(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
     """``scores`` (views, ...) with each view's ``method``, ``target`` and ``label``.
 
-    Those of further inputs have the input's name before them, such as "text.scores".
+    Those of further inputs have the input's name before them, such as "text.scores". ``document``
+    is what a .json file holds.
     """
     arrays = {
+        "document": np.array(json.dumps(whole_document(sheet))),
         "method": np.array([view.method for view in sheet.views]),
         "target": np.array([view.asked.index if view.asked else -1 for view in sheet.views]),
         "label": np.array([view.asked.label if view.asked else "" for view in sheet.views]),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -21,6 +22,8 @@ from whyformer.words import Piece, Word, words_of
 TOP_CLASSES = 5
 #: negative scores smaller than this share of the largest are rounding, not relevance
 ROUNDING = 1e-6
+#: a model with more classes has not all of them in its files
+MOST_CLASSES = 2000
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,9 @@ class Sheet:
     frames: int = 1
     part: str = ""
     others: tuple[Sheet, ...] = ()
+    #: of all classes, for files that are read again; not of very many
+    logits: list[float] | None = field(default=None, repr=False)
+    labels: list[str] | None = field(default=None, repr=False)
 
     @property
     def parts(self) -> list[Sheet]:
@@ -228,7 +234,14 @@ def make_sheet(
         _sheet(first, sample, parts_of(first)[i], own, questions, title, model)
         for i, own in zip(numbers, views, strict=True)
     ]
-    return replace(sheets[0], notes=notes, others=tuple(sheets[1:]))
+    if len(first) > 1:
+        notes.append(f"sample {sample + 1} of {len(first)}")
+    logits = first.logits_of(sample)
+    everything: dict[str, Any] = {}
+    if logits.ndim == 1 and len(logits) <= MOST_CLASSES:
+        labels = [first.label(i) for i in range(len(logits))]
+        everything = {"logits": logits.tolist(), "labels": labels}
+    return replace(sheets[0], notes=notes, others=tuple(sheets[1:]), **everything)
 
 
 def parts_of(explanation: Explanation) -> tuple[Part, ...]:

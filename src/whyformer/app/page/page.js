@@ -157,7 +157,19 @@ function showNothing() {
   byId("actions").hidden = byId("inside").hidden = true;
   byId("alert").hidden = true;
   showBusy(false);
-  say(state.model.kind === "text" ? "Type a text to begin." : "Drop a picture to begin.");
+  const begin = state.model.kind === "text" ? "Type a text" : "Drop a picture";
+  say(`${begin} to begin.`);
+  if (state.targets.length) sayWhatIsAsked(begin).catch(fail);
+}
+
+/** A link to a picture of somebody's own holds the question, not the picture. */
+async function sayWhatIsAsked(begin) {
+  const { model, targets } = state;
+  const query = new URLSearchParams({ model: model.name, limit: 100000 });
+  const { classes } = await get(`classes?${query}`);
+  const names = new Map(classes.map(({ index, label }) => [index, label.split(",")[0].trim()]));
+  const asked = targets.map((index) => `why \u201c${names.get(index) ?? index}\u201d`);
+  if (!inputNow() && state.targets === targets) say(`${begin} to ask: ${asked.join(", ")}?`);
 }
 
 function showBusy(busy) {
@@ -227,7 +239,8 @@ function remember() {
 /** Sets everything as the address says; what it does not say is as usual. */
 function restore() {
   const { model, text, example, look, ...settings } = readAddress();
-  state.model = models.find((candidate) => candidate.name === model) || models[0];
+  const known = models.find((candidate) => candidate.name === model);
+  state.model = known || models[0];
   const { kind } = state.model;
   const offered = examplesOf(state.model);
   const named = offered.find((candidate) => candidate.name === example) || offered[0];
@@ -237,7 +250,8 @@ function restore() {
   Object.assign(state, settings, { look: { opacity: usual.opacity, chosen: null, ...look } });
   options.querySelector("select").value = state.preset;
   showModels();
-  answer();
+  const other = `The link asks a model named \u201c${model}\u201d, which is not here; this is ${state.model.name}.`;
+  answer().then(() => model !== undefined && !known && fail(new Error(other)));
 }
 
 function labelOf(index) {

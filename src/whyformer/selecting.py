@@ -1,0 +1,46 @@
+"""One sample of a batch's explanation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from whyformer.explanation import Explanation
+from whyformer.tokens import Tokens
+
+
+def select(explanation: Explanation, sample: int) -> Explanation:
+    """A batch of one: of every tensor and list over the samples, what is the sample's."""
+    batch, one = len(explanation), slice(sample, sample + 1)
+
+    def of(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value[one] if len(value) == batch else value
+        if isinstance(value, list):
+            return [of(part) for part in value] if _tensors(value) else value[one]
+        return value
+
+    def within(record: Any, *names: str) -> Any:
+        return replace(record, **{name: of(getattr(record, name)) for name in names})
+
+    def tokens(of_all: Tokens) -> Tokens:
+        return within(of_all, "content")
+
+    parts = tuple(
+        replace(
+            within(part, "relevance", "input_relevance", "pieces", "picture"),
+            tokens=tokens(part.tokens),
+            sound=part.sound and within(part.sound, "samples"),
+        )
+        for part in explanation.parts
+    )
+    blocks = explanation.blocks and within(explanation.blocks, "attention", "gradient", "relevance")
+    own = ("relevance", "logits", "target", "position", "rows", "input_relevance", "matrix")
+    selected = within(explanation, *own, "pieces", "picture", "boxes", "crops")
+    return replace(selected, parts=parts, blocks=blocks, tokens=tokens(explanation.tokens))
+
+
+def _tensors(values: list[Any]) -> bool:
+    return bool(values) and isinstance(values[0], Tensor)
