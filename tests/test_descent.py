@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -120,3 +121,21 @@ def test_maps_below_what_is_asked_about_get_nothing_above_it() -> None:
     alone = whyformer.Explainer(model, output="early")(x, 1)
     assert torch.allclose(found.relevance, alone.relevance, rtol=1e-12, atol=0)
     assert found.relevance.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_explanations_leave_nothing_behind(dtype: torch.dtype) -> None:
+    """Neither a forward, nor weights in single precision: the tenth is as the second was."""
+    explainer, x = whyformer.Explainer(Encoder().to(dtype).eval()), torch.randn(2, 6, 8)
+
+    def tensors() -> int:
+        gc.collect()
+        return sum(type(each) in (Tensor, nn.Parameter) for each in gc.get_objects())
+
+    counts = {}
+    for number in range(10):
+        for method in ("transformer_attribution", "fullgrad", "lrp"):
+            explainer(x, 1, method)
+        if number in (1, 9):
+            counts[number] = tensors()
+    assert counts[9] == counts[1]

@@ -9,11 +9,12 @@ from typing import Any
 
 from torch import Tensor
 
-from whyformer.engine.local import Autograd, ByStatistic, Pointwise, Reduction, SelfGate
+from whyformer.engine.local import Autograd, ByStatistic, Pointwise, SelfGate
 from whyformer.engine.matrices import Product
 from whyformer.engine.mixing import Bias, Binary, Sum
 from whyformer.engine.names import MOVING_NODES, STATISTICS
 from whyformer.engine.operations import Operation
+from whyformer.engine.reductions import Reduction
 
 #: a spelled-out norm or activation has no more steps than this
 LONGEST_SPELLING = 40

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from whyformer.engine.graph import derived, made_by_activation
 from whyformer.engine.handled import handles
-from whyformer.engine.local import ByStatistic, Gate, Pointwise, Reduction, Scale, SelfGate
+from whyformer.engine.local import ByStatistic, Gate, Pointwise, Scale, SelfGate
 from whyformer.engine.mixing import MASKED, Bias, OntoZeros, Sum
+from whyformer.engine.reductions import Reduction
 from whyformer.engine.schema import method_of
 
 if TYPE_CHECKING:

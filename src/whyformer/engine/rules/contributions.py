@@ -18,10 +18,10 @@ from whyformer.engine.rules.division import GUARDED, Division
 
 if TYPE_CHECKING:
     from whyformer.engine.learned import Learned
-    from whyformer.engine.local import Reduction
     from whyformer.engine.matrices import Product
     from whyformer.engine.mixing import Sum
     from whyformer.engine.operations import Operation
+    from whyformer.engine.reductions import Reduction
 
 Slots = tuple[Tensor | None, ...]
 Size = Callable[[Tensor], Tensor]

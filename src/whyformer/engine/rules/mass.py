@@ -19,10 +19,11 @@ from whyformer.engine.rules.tables import Table
 
 if TYPE_CHECKING:
     from whyformer.engine.learned import Learned
-    from whyformer.engine.local import Autograd, Gate, Reduction
+    from whyformer.engine.local import Autograd, Gate
     from whyformer.engine.matrices import Product
     from whyformer.engine.mixing import Sum
     from whyformer.engine.operations import Operation
+    from whyformer.engine.reductions import Reduction
 
 Slots = tuple[Tensor | None, ...]
 

@@ -15,10 +15,11 @@ from torch import Tensor
 from whyformer.engine.rules.division import GUARDED, Division
 
 if TYPE_CHECKING:
-    from whyformer.engine.local import Autograd, Gate, Reduction, Softmax
+    from whyformer.engine.local import Autograd, Gate, Softmax
     from whyformer.engine.matrices import Product
     from whyformer.engine.mixing import Sum
     from whyformer.engine.operations import Operation
+    from whyformer.engine.reductions import Reduction
 
 Slots = tuple[Tensor | None, ...]
 
