@@ -20,6 +20,7 @@ from PIL import Image
 
 from data_sets import NUMBERS, gtsegs
 from small_images import save_detector, save_segformer, save_vit
+from small_language import CHAT, save_language
 from small_texts import save_bert
 from tuning import sentences, write_tsv
 from whyformer.demo.scenes import draw_scene
@@ -75,6 +76,7 @@ def models(folder: Path) -> None:
     save_bert(folder / "my-reader", kind="BertForQuestionAnswering", num_labels=2)
     save_bert(folder / "my-chooser", kind="BertForMultipleChoice")
     save_bert(folder / "my-masked", kind="BertForMaskedLM")
+    save_language(folder / "stories15M", positions=256, chat_template=CHAT)
 
 
 def hub(folder: Path) -> None:

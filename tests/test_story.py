@@ -75,6 +75,7 @@ class TestFiles:
         wide = replace(
             written,
             pieces=[*written.pieces[:10] * 40, *written.pieces[10:]],
+            ids=[*written.ids[:10] * 40, *written.ids[10:]],
             relevance=written.relevance.new_ones(5, 405),
             start=400,
         )
@@ -90,6 +91,7 @@ class TestFiles:
         assert len(shown.splitlines()) == 2 + 5 + len(written.notes)
         best = int(written.relevance[0, 1:10].argmax()) + 1
         assert f"{written.pieces[best].text} 1.00" in shown.splitlines()[2]
+        assert CONTROL.search(shown) is None
         assert CONTROL.search(OWN.sub("", story_text(written, colour=True))) is None
 
     def test_a_notebook_shows_text_as_text(self, why: Any) -> None:
@@ -137,7 +139,7 @@ class TestPage:
         for key in ("ArrowRight", "ArrowLeft", "End"):
             page.locator(".why-stage").press(key)
             asked.append(question(page))
-        names = [piece.text.strip() or "↵" for piece in told.pieces[told.start :]]
+        names = [CONTROL.sub("\ufffd", p.text) or "◌" for p in told.pieces[told.start :]]
         shown = [names[0], names[1], names[0], names[-1]]
         assert asked == [f"Why “{name}”?" for name in shown]
 

@@ -27,7 +27,7 @@ def load(
     offline: bool = False,
     **options: Any,
 ) -> Pipeline:
-    """A classifier that can be asked why.
+    """A model that can be asked why: a classifier, a language model, and others.
 
     ``name`` is a model of this package ("demo-vision", "demo-text"), a directory in Hugging Face's
     layout, a hub id, or "timm/NAME" (``weights``: a safetensors file with timm's names, instead of

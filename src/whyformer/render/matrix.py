@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 from whyformer.render.colour import coloured, ink
 from whyformer.render.drawing import font, paper, write
 from whyformer.render.figure import INK, QUIET
-from whyformer.words import shorten
+from whyformer.words import printable, shorten
 
 if TYPE_CHECKING:
     from whyformer.models.written import Written
@@ -33,11 +33,20 @@ def shares_of(written: Written) -> np.ndarray:
     return scores / np.where(most > 0, most, 1)
 
 
+def names_of(written: Written) -> list[str]:
+    """What every piece is called: its text, or its token where that cannot be seen."""
+    texts = [printable(piece.text).strip() for piece in written.pieces]
+    return [
+        text if text.isprintable() and text else written.labels[number]
+        for text, number in zip(texts, written.ids, strict=True)
+    ]
+
+
 def matrix_picture(written: Written, title: str = "") -> Image.Image:
     """Written words from top to bottom, all pieces before them from left to right."""
     shares = shares_of(written)
     rows, columns = shares.shape[0], shares.shape[1] - 1
-    names = [shorten(piece.text, 14) or "\u21b5" for piece in written.pieces]
+    names = [shorten(name, 14) for name in names_of(written)]
     room = round(max(font(TYPE, name).getlength(name) for name in names)) + 14
     cell = max(SMALLEST, min(LARGEST, (WIDEST - room - 2 * MARGIN) // columns))
     labelled = cell >= LEGIBLE

@@ -16,7 +16,7 @@ from whyformer.errors import InputError, nearest
 from whyformer.files import write_whole
 from whyformer.render.colour import coloured, hexadecimal, ink, readable_on
 from whyformer.render.document import piece_entry, png_bytes
-from whyformer.render.matrix import matrix_picture, shares_of
+from whyformer.render.matrix import matrix_picture, names_of, shares_of
 from whyformer.render.report import page_html
 from whyformer.words import printable, shorten
 
@@ -127,9 +127,9 @@ WRITERS: dict[str, Callable[[Written, Path, str], None]] = {
 
 def story_text(written: Written, *, colour: bool) -> str:
     """The text, then every written token with the words that spoke most for it."""
-    names = [piece.text for piece in written.pieces]
+    names = names_of(written)
     lines = [
-        f"{written.model}: {written.text}",
+        printable(f"{written.model}: {written.text}"),
         f"why each word, by {written.method}:",
     ]
     width = max(len(name) for name in names[written.start :])
@@ -142,12 +142,10 @@ def story_text(written: Written, *, colour: bool) -> str:
         ]
         said = ", ".join(sources) or "nothing before it speaks for it"
         lines.append(f"  {names[place]:<{width}}  {probability:4.2f}  {said}")
-    notes = [f"note: {note}" for note in written.notes]
-    return "\n".join(line if "\033" in line else printable(line) for line in [*lines, *notes])
+    return "\n".join([*lines, *(printable(f"note: {note}") for note in written.notes)])
 
 
 def _source(name: str, share: float, colour: bool) -> str:
-    name = printable(name)
     if not colour:
         return f"{name} {share:.2f}"
     ground = coloured(np.asarray(share), ink(0))

@@ -13,7 +13,11 @@
   const TYPE = "11px system-ui, sans-serif";
 
   const strongest = (values) => values.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0);
-  const shownText = (piece) => (piece.text.trim() ? piece.text : piece.text.replace(/\n/g, "\u21b5\n"));
+  /** Line breaks with a sign to point at, control characters as what they are: no letters. */
+  const shownText = ({ text }) =>
+    (text.trim() ? text : text.replace(/\n/g, "\u21b5\n")).replace(/[\0-\x08\x0b-\x1f\x7f]/g, "\ufffd");
+  /** Where a token is a part of a letter, the letter stands with another one. */
+  const UNFINISHED = "\u25cc";
 
   function whyformerStory(root, data) {
     const { pieces, words, start } = data;
@@ -23,7 +27,10 @@
     let spans = [];
 
     const colour = (name) => fromHex(getComputedStyle(viewer).getPropertyValue(name));
-    const nameOf = (unit) => quote(unit.map((i) => pieces[i].gap + pieces[i].text).join("").trim() || "\u21b5");
+    const nameOf = (unit) => {
+      const text = unit.map((i) => pieces[i].gap + shownText(pieces[i])).join("");
+      return quote(text.trim() || (text ? "\u2423" : UNFINISHED));
+    };
     const unitOf = (piece) => units.findIndex((unit) => unit.includes(piece));
 
     /** Words or pieces; a word never reaches over the end of the prompt. */
@@ -69,7 +76,7 @@
       spans = units.map((unit) => {
         const [first, ...rest] = unit.map((i) => pieces[i]);
         const text = shownText(first) + rest.map((piece) => piece.gap + shownText(piece)).join("");
-        const span = el("span", { class: "why-unit" }, text);
+        const span = el("span", { class: "why-unit" }, text || UNFINISHED);
         span.classList.toggle("why-special", !first.content);
         span.classList.toggle("why-wrote", unit[0] >= start);
         stage.append(first.gap, span);
@@ -167,7 +174,7 @@
     let cell = LARGEST;
     let margin = 0;
 
-    const label = (piece) => (piece.text.trim() || "\u21b5").slice(0, 14);
+    const label = (piece) => (shownText(piece).trim() || UNFINISHED).slice(0, 14);
 
     function drawMatrix() {
       const width = scroll.clientWidth || 640;
