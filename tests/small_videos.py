@@ -33,9 +33,9 @@ def save_video(folder: Path, family: str = "videomae") -> Path:
     stir(model)
     model.save_pretrained(folder)
     edge = {"shortest_edge": 32}
-    getattr(transformers, processor)(size=edge, crop_size={"height": 32, "width": 32}).save_pretrained(
-        folder
-    )
+    getattr(transformers, processor)(
+        size=edge, crop_size={"height": 32, "width": 32}
+    ).save_pretrained(folder)
     return folder
 
 

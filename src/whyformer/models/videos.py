@@ -127,9 +127,7 @@ def chosen(frames: list[Image.Image], count: int, notes: list[str]) -> list[Imag
 def read_frames(source: VideoInput, notes: list[str]) -> list[Image.Image]:
     """All frames of a video; what was decided on the way goes to ``notes``, each once."""
     said: list[str] = []
-    if isinstance(source, list | tuple):
-        frames = [read_image(frame, said) for frame in source]
-    elif isinstance(source, np.ndarray) and source.ndim == 4:
+    if isinstance(source, list | tuple) or (isinstance(source, np.ndarray) and source.ndim == 4):
         frames = [read_image(frame, said) for frame in source]
     elif isinstance(source, bytes):
         frames = animation(io.BytesIO(source), "the given bytes", said)

@@ -106,8 +106,8 @@ class Sheet:
     """One input of a model, what the model made of it, and the views that explain it.
 
     ``kind`` is "image" or "text", or "sound" and "video", whose ``image`` is the spectrogram or
-    the ``frames`` side by side. Further inputs of the model stand on the sheets of ``others``; ``part``
-    is what this one is called among them.
+    the ``frames`` side by side. Further inputs of the model stand on the sheets of ``others``;
+    ``part`` is what this one is called among them.
     """
 
     kind: str
