@@ -21,7 +21,10 @@ from PIL import Image
 from data_sets import NUMBERS, gtsegs
 from small_images import save_detector, save_segformer, save_vit
 from small_language import CHAT, save_language
+from small_sounds import beeps, save_ast, save_wav2vec2, write_wav
 from small_texts import save_bert
+from small_videos import ball, save_video, write_frames, write_gif
+from small_writers import save_whisper, save_writer
 from tuning import sentences, write_tsv
 from whyformer.demo.scenes import draw_scene
 
@@ -55,6 +58,7 @@ def furnish(folder: Path) -> Path:
     hub(folder)
     texts(folder)
     images(folder)
+    moving(folder)
     for name, source in MEASURED.items():
         (folder / name).symlink_to(source)
     for name in CHECKOUT:
@@ -71,6 +75,11 @@ def models(folder: Path) -> None:
     save_bert(folder / "my-encoder", kind="BertModel", positions=512)
     save_detector(folder / "my-detector")
     save_segformer(folder / "my-segformer")
+    save_ast(folder / "my-ast")
+    save_wav2vec2(folder / "my-wav2vec2")
+    save_whisper(folder / "my-whisper")
+    save_writer(folder / "my-t5")
+    save_video(folder / "my-videomae")
     tags: dict[str, Any] = {"id2label": {0: "O", 1: "B-PER", 2: "B-LOC"}, "label2id": {}}
     save_bert(folder / "my-tagger", kind="BertForTokenClassification", **tags)
     save_bert(folder / "my-reader", kind="BertForQuestionAnswering", num_labels=2)
@@ -86,6 +95,14 @@ def hub(folder: Path) -> None:
         (kept / "refs").mkdir(parents=True)
         (kept / "refs" / "main").write_text("0" * 40)
         shutil.copytree(folder / source, kept / "snapshots" / ("0" * 40))
+
+
+def moving(folder: Path) -> None:
+    """What goes on in time: sounds and videos."""
+    write_wav(folder / "beeps.wav", beeps(1.5, 44100), rate=44100, channels=2)
+    write_wav(folder / "speech.wav", beeps(1.5))
+    write_frames(folder / "frames", ball(12))
+    write_gif(folder / "clip.gif", ball(12))
 
 
 def texts(folder: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import whyformer
+from command_line import Run
 from conftest import shared
 from small_sounds import RATE, beeps
 from small_writers import WRITERS, save_whisper, save_writer
@@ -227,3 +228,21 @@ def test_the_time_of_the_relevance_follows_the_speech() -> None:
         assert expected is None or abs(peaks[-1] - expected) < 0.6
     assert peaks == sorted(peaks)
     assert np.ptp(peaks) > 8
+
+
+def test_on_the_command_line(run: Run, tmp_path: Path) -> None:
+    model = save_writer(tmp_path / "t5")
+    out = tmp_path / "why.json"
+    assert run("explain", SOURCE, "--model", model, "--out", out)[0] == 0
+    every = json.loads(out.read_text())
+    assert every["views"][0]["method"] == "generic_attention:gradient=libra"
+    assert [other["part"] for other in every["others"]] == ["words so far"]
+    word = every["classes"][0]["label"]
+    assert run("explain", SOURCE, "--model", model, "--target", word, "--out", out)[0] == 0
+    assert json.loads(out.read_text())["views"][0]["scores"] == every["views"][0]["scores"]
+    at = ("--position", 1, "--method", "fullgrad", "--rather-than", "Garten")
+    assert run("explain", SOURCE, "--model", model, *at, "--out", out)[0] == 0
+    assert json.loads(out.read_text())["views"][0]["label"].endswith("rather than Garten")
+    code, _, errors = run("explain", SOURCE, "--model", model, "--target", "zebra")
+    assert code == 2
+    assert "the answer has no word 'zebra'" in errors

@@ -20,6 +20,7 @@ FILE, FOLDER = "file", "folder"
 IMAGE_ENDINGS = {
     ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif",
 }  # fmt: skip
+ANIMATIONS = {".gif", ".webp"}
 SOUND_ENDINGS = {".wav", ".flac", ".ogg", ".mp3"}
 
 

@@ -15,6 +15,7 @@ from whyformer.cli.options import (
     add_own_methods,
     add_question_options,
     check_look,
+    given_video,
     load_for,
     look_of,
     place_of,
@@ -22,7 +23,7 @@ from whyformer.cli.options import (
 )
 from whyformer.cli.writing import add_writing_options, as_prompt, check_writing, write_story
 from whyformer.errors import InputError
-from whyformer.methods import get_method
+from whyformer.methods import DEFAULT_METHOD, get_method
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.words import printable
 
@@ -39,6 +40,9 @@ EPILOG = """examples:
   cat photo.jpg | whyformer explain - --model ./my-vit --json
   whyformer explain photos/ --model ./my-vit --out maps/       resumes where it was interrupted
   whyformer explain --lines sentences.txt --out maps/ --format html
+  whyformer explain speech.wav --model ./my-whisper --target Americans --out why.html
+  whyformer explain "the house is small" --model ./my-t5 --out why.html
+  whyformer explain clip.gif --model ./my-videomae --out why.gif
   whyformer explain "Once upon a time" --model ./stories15M --target " girl" --rather-than " boy"
   whyformer explain "Once upon a time" --model ./stories15M --generate 30 --out why.html
 """
@@ -58,9 +62,9 @@ def add_to(commands: Any) -> None:
     add_question_options(parser)
     parser.add_argument(
         "--method",
-        default="transformer_attribution",
         metavar="NAME",
-        help="see `whyformer methods` (default: transformer_attribution)",
+        help="see `whyformer methods` (default: transformer_attribution; for models that translate "
+        "or write what they hear generic_attention)",
     )
     add_own_methods(parser)
     add_writing_options(parser)
@@ -75,7 +79,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    method = get_method(options.method)
+    method = get_method(options.method or DEFAULT_METHOD)
     if options.target and not method.class_specific:
         raise InputError(
             f"{method.name} gives the same map for every class; leave --target out, or choose a "
@@ -84,14 +88,15 @@ def run(options: argparse.Namespace) -> int:
     writes = options.generate is not None
     if writes:
         check_writing(options)
-    inputs = list_inputs(options)
+    video = given_video(options)
+    inputs = list_inputs(options) if video is None else None
     if inputs is not None and writes:
         raise InputError("--generate goes with one prompt; give one text, or one file")
     if inputs is not None:
         return explain_many(inputs, options)
     if options.format is not None:
         raise InputError("--format is for many inputs; for one, the ending of --out says it")
-    given = read_input(options.input[0], options)
+    given = video or read_input(options.input[0], options)
     check_look(options, given.kind)
     check_output(options.out, given, writes)
     why = load_for(options, given.kind)
@@ -104,13 +109,14 @@ def run(options: argparse.Namespace) -> int:
 
 def explain_one(why: Pipeline, given: Given, options: argparse.Namespace) -> Sheet:
     recorded = why.record(as_prompt(why, given, options), progress=not options.quiet)
+    method = options.method or why.usual
     explanation = recorded.explain(
         read_target(options, why),
-        options.method,
+        method,
         options.preset,
         precision=options.precision,
         **place_of(options, recorded),
-        **quietly(options.method, options),
+        **quietly(method, options),
     )
     return lay_out(explanation, why, given, options)
 

@@ -28,7 +28,7 @@ from whyformer.files import (
     what_is,
     write_whole,
 )
-from whyformer.methods import get_method
+from whyformer.methods import DEFAULT_METHOD, get_method
 from whyformer.words import printable, shorten
 
 if TYPE_CHECKING:
@@ -188,7 +188,8 @@ def own_code(options: argparse.Namespace) -> dict[str, str]:
     """Settings for a method or a preset of one's own: results of older code are not its results."""
     from whyformer.code import code_of, rules_of
 
-    method = {} if get_method(options.method).built_in else {"code": code_of(options.method)}
+    name = options.method or DEFAULT_METHOD
+    method = {} if get_method(name).built_in else {"code": code_of(name)}
     return {**method, **rules_of(options.preset)}
 
 
@@ -215,7 +216,7 @@ class Results:
             "rather than": options.rather_than,
             "position": options.position,
             "chat": options.chat,
-            "method": options.method,
+            "method": options.method or (why.usual if why else DEFAULT_METHOD),
             "preset": options.preset,
             "precision": options.precision,
             **own_code(options),

@@ -6,10 +6,12 @@ import argparse
 import inspect
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.inputs import a
+from whyformer.cli.inputs import Given, a
 from whyformer.errors import InputError, ModelError
+from whyformer.files import ANIMATIONS, FOLDER, what_is
 from whyformer.methods import all_methods, get_method
 
 if TYPE_CHECKING:
@@ -188,7 +190,8 @@ def check_look(options: argparse.Namespace, kind: str) -> None:
     given = {"--pieces": ("text", options.pieces), "--patches": ("image", options.patches)}
     given["--contour"] = ("image", options.contour is not None)
     for name, (fits, chosen) in given.items():
-        if chosen and kind != fits:
+        drawn = "image" if kind in ("sound", "video") else kind
+        if chosen and drawn != fits:
             raise InputError(f"{name} goes with {fits}s, and the input is {a(kind)}")
 
 
@@ -247,6 +250,27 @@ def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
     if why.takes != kind:
         raise ModelError(f"{why.name} reads {why.takes}s, and the input is {a(kind)}")
     return why
+
+
+def given_video(options: argparse.Namespace) -> Given | None:
+    """The input as a video: one folder of frames or animation, for a model that reads videos."""
+    from whyformer.models.hugging_face import fetch, read_config
+    from whyformer.models.kinds import kind_of
+    from whyformer.models.loading import TIMM, looks_like_hub_id
+
+    name, path = options.model, Path(options.input[0])
+    known = name is not None and name not in EMBEDDED and not name.startswith(TIMM)
+    kind = what_is(path) if known and len(options.input) == 1 and options.input[0].strip() else None
+    if kind is None or (kind != FOLDER and path.suffix.lower() not in ANIMATIONS):
+        return None
+    folder = Path(os.path.expanduser(name))
+    if not folder.is_dir():
+        if not looks_like_hub_id(name):
+            return None
+        folder = fetch(name, options.allow_pickle, options.offline)
+    if kind_of(read_config(folder, name), name).name != "video":
+        return None
+    return Given(options.input[0], "video", path, path.name)
 
 
 def load_named(name: str, options: argparse.Namespace) -> Pipeline:

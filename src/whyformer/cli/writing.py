@@ -62,7 +62,7 @@ def write_story(why: Pipeline, given: Given, options: argparse.Namespace) -> Non
     written = why.generate(
         as_prompt(why, given, options),
         options.generate,
-        options.method,
+        options.method or why.usual,
         options.preset,
         progress=not options.quiet,
     )

@@ -14,7 +14,7 @@ from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
-from whyformer.models.answers import RecordedAnswer, Source
+from whyformer.models.answers import USUAL, RecordedAnswer, Source
 from whyformer.models.hearing import alone, check_length, ear_of, prepared_example, with_sound
 from whyformer.models.hugging_face import quiet_transformers
 from whyformer.models.pipeline import Pipeline
@@ -26,8 +26,6 @@ from whyformer.words import pieces_of
 if TYPE_CHECKING:
     from whyformer.targets import Target
 
-#: Chefer et al. 2021 made it for encoders with decoders; balanced, it costs one backward a word
-DEFAULT = "generic_attention:gradient=libra"
 #: tokens of an answer where the model's own settings name no limit
 MOST_TOKENS = 200
 
@@ -40,6 +38,8 @@ class AnsweringPipeline(Pipeline):
     answer's tokens from 0, it may be any token that could stand there. ``answer`` is a text that
     the model did not write itself, such as a translation that was expected.
     """
+
+    usual = USUAL
 
     def __init__(self, name: str, explainer: Explainer, tokenizer: Any) -> None:
         super().__init__(name, explainer)
@@ -85,7 +85,7 @@ class AnsweringPipeline(Pipeline):
         self,
         inputs: Any,
         target: Target = None,
-        method: str = DEFAULT,
+        method: str = USUAL,
         preset: str = DEFAULT_PRESET,
         *,
         answer: str | None = None,
@@ -112,7 +112,7 @@ class AnsweringPipeline(Pipeline):
         """An answer as the decoder would have been taught it."""
         check_text(answer)
         config: Any = self.model.config
-        settings: Any = self.model.generation_config  # type: ignore[union-attr]
+        settings: Any = self.model.generation_config
         start = settings.decoder_start_token_id
         start = config.decoder_start_token_id if start is None else start
         labels = self.tokenizer(text_target=answer)["input_ids"]

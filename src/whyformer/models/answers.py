@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.errors import InputError, TargetError
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
@@ -21,7 +22,10 @@ from whyformer.words import words_of
 
 if TYPE_CHECKING:
     from whyformer.models.answering import AnsweringPipeline
+    from whyformer.targets import Target
 
+#: Chefer et al. 2021 made it for encoders with decoders; balanced, it costs one backward a word
+USUAL = "generic_attention:gradient=libra"
 DECODER = "decoder_input_ids"
 #: a share of the relevance that start tokens may have without a word about it
 UNSAID = 0.05
@@ -92,15 +96,25 @@ class RecordedAnswer(Recorded):
         return [i for i, piece in enumerate(self.pieces) if piece.word is not None]
 
     def __getitem__(self, number: int) -> Explanation:
-        from whyformer.models.answering import DEFAULT
-
-        return self.explain(None, DEFAULT, position=self._checked(number))
+        return self.explain(None, position=self._checked(number))
 
     def __iter__(self) -> Iterator[Explanation]:
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._why.name!r}, {self.text!r})"
+
+    def explain(
+        self,
+        target: Target = None,
+        method: str = USUAL,
+        preset: str = DEFAULT_PRESET,
+        *,
+        matrix: bool = False,
+        **options: Any,
+    ) -> Explanation:
+        """Answer for the words of the answer, one of them or another in its place."""
+        return super().explain(target, method, preset, matrix=matrix, **options)
 
     def _explain(
         self,

@@ -45,8 +45,10 @@ def span_logits(output: Any) -> Any:
 
 LANGUAGE = Kind("language", "AutoModelForCausalLM", "language:language_pipeline", labelled=False)
 SOUND = Kind("sound", "AutoModelForAudioClassification", "hearing:sound_pipeline")
-SPEECH = Kind("speech", "AutoModelForSpeechSeq2Seq", "answering:speech_pipeline")
-TRANSLATION = Kind("translation", "AutoModelForSeq2SeqLM", "answering:translation_pipeline")
+SPEECH = Kind("speech", "AutoModelForSpeechSeq2Seq", "answering:speech_pipeline", labelled=False)
+TRANSLATION = Kind(
+    "translation", "AutoModelForSeq2SeqLM", "answering:translation_pipeline", labelled=False
+)
 
 #: the end of an architecture's name, and its kind
 KINDS = {

@@ -37,6 +37,8 @@ class Pipeline(ABC):
     kind: ClassVar[str]
     #: what its main input may be: "image", "text", "sound" or "video"
     takes: ClassVar[str]
+    #: the method that answers where none is named
+    usual: ClassVar[str] = DEFAULT_METHOD
 
     def __init__(self, name: str, explainer: Explainer) -> None:
         #: what people are shown, and what ``whyformer.load`` was given

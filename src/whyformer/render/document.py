@@ -65,6 +65,7 @@ def _part(sheet: Sheet, for_page: bool, picture: str = "") -> dict[str, Any]:
         data["pieces"] = [piece_entry(piece) for piece in sheet.pieces or []]
     if for_page and sheet.sound is not None:
         data["sound"] = wav_data(sheet.sound)
+        data["seconds"] = len(sheet.sound.samples) / sheet.sound.rate
     if for_page and sheet.image is not None:
         data["heat"] = colour_stops(scale())
     if not for_page and sheet.pieces is not None:

@@ -276,6 +276,9 @@
       const text = () => part.units[index].map((i) => part.pieces[i].text).join("");
       if (!part.isImage) return quote(short(text()));
       const columns = part.image.grid[1];
+      if (part.seconds && part.image.grid[0] === 1) {
+        return `${((part.seconds * (index + 0.5)) / columns).toFixed(2)} s`;
+      }
       return `row ${Math.floor(index / columns) + 1}, column ${(index % columns) + 1}`;
     }
 
@@ -442,7 +445,8 @@
       const legend = el("div", { class: "why-legend" }, low, ramp, high);
       const foot = el("div", { class: "why-foot" }, read, legend);
       const player = part.sound ? el("audio", { controls: "", src: part.sound }) : null;
-      const figure = el("figure", { class: "why-panel" }, caption, node, player, foot);
+      const wide = ["sound", "video"].includes(part.kind) ? " why-panel-wide" : "";
+      const figure = el("figure", { class: `why-panel${wide}` }, caption, node, player, foot);
       return { part, surface, figure, caption, swatch, name, read, ramp, low, high, values: [] };
     }
 
@@ -478,7 +482,7 @@
       panel.surface.mark({ hover, chosen: part === parts[0] ? state.chosen : null });
       panel.read.classList.toggle("why-hint", hover === null);
       if (hover === null) {
-        const unit = part.isImage ? "patch" : state.pieces ? "piece" : "word";
+        const unit = part.isImage ? (part.seconds ? "moment" : "patch") : state.pieces ? "piece" : "word";
         panel.read.textContent = `Point at a ${unit} for its score`;
         return;
       }
