@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import whyformer.cli.benching as benching
 import whyformer.cli.comparing as comparing
 import whyformer.cli.evaluating as evaluating
 import whyformer.cli.explaining as explaining
@@ -90,6 +91,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"whyformer {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (touring, explaining, comparing, serving, evaluating, finetuning, listing):
+    for command in (
+        touring, explaining, comparing, serving, evaluating, benching, finetuning, listing,
+    ):  # fmt: skip
         command.add_to(commands)
     return parser
