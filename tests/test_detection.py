@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,10 @@ class TestDetections:
         found = detector(PHOTO, target="cup", method="fullgrad")
         view = document(make_sheet(found))["views"][0]
         assert np.allclose(view["box"], found.boxes[0, 0].tolist())
-        for ending in ("png", "html", "svg", "json"):
-            found.save(tmp_path / f"why.{ending}")
+        plain = replace(found, boxes=None)
+        for ending in ("png", "html", "svg", "json", "pdf"):
+            framed = found.save(tmp_path / f"why.{ending}").read_bytes()
+            assert framed != plain.save(tmp_path / f"plain.{ending}").read_bytes(), ending
 
     @pytest.mark.parametrize(
         ("options", "told"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
@@ -97,3 +99,16 @@ def words_bar(width: int, height: int, colours: Colours, signed: bool) -> Image.
     """The scale of a text's colours, lying: strongest at the right."""
     strength = np.linspace(-1 if signed else 0, 1, max(width, 2))[None]
     return Image.fromarray(np.ascontiguousarray(np.repeat(colours.of(strength), height, 0)))
+
+
+def draw_frame(image: Image.Image, box: Sequence[float], line: int) -> None:
+    """A frame around a box that is given in shares of the image, seen on dark and on light."""
+    width, height = image.size
+    left, top, right, bottom = (
+        round(min(max(edge, 0.0), 1.0) * (length - 1))
+        for edge, length in zip(box, (width, height, width, height), strict=True)
+    )
+    pen = ImageDraw.Draw(image)
+    frame = (min(left, right), min(top, bottom), max(left, right), max(top, bottom))
+    pen.rectangle(frame, outline=(0, 0, 0), width=2 * line)
+    pen.rectangle(frame, outline=(255, 255, 255), width=line)

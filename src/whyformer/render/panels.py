@@ -18,7 +18,7 @@ from whyformer.render.figure import (
     wrapped,
 )
 from whyformer.render.fonts import font_notes
-from whyformer.render.image import colour_bar, overlay
+from whyformer.render.image import colour_bar, draw_frame, overlay
 from whyformer.render.look import Look
 from whyformer.render.palettes import check_colours, map_colours
 from whyformer.render.scaling import ends, scaled
@@ -123,6 +123,8 @@ def _panel(
         colours=map_colours(view.signed, look.colours),
         line=max(1, round(look.zoom)),
     )
+    if view.box is not None:
+        draw_frame(shown, view.box, max(2, round(2 * look.zoom)))
     titles = [[f"{score:.3g}" for score in row] for row in view.scores]
     return Picture(x, y, width, height, shown, titles)
 

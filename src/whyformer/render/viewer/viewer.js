@@ -153,7 +153,9 @@
     const hover = el("div", { class: "why-cell why-cell-hover" });
     const chosen = el("div", { class: "why-cell why-cell-chosen" });
     const picture = el("img", { class: "why-picture", src: image.src, alt: title, draggable: "false" });
-    const node = el("div", { class: "why-stage why-stage-image" }, picture, canvas, chosen, hover);
+    const frame = el("div", { class: "why-frame" });
+    const layers = [picture, canvas, frame, chosen, hover];
+    const node = el("div", { class: "why-stage why-stage-image" }, ...layers);
     node.style.aspectRatio = `${image.width} / ${image.height}`;
 
     function place(cell, index) {
@@ -164,7 +166,19 @@
       cell.style.height = `${100 / rows}%`;
     }
 
-    function paint({ shares, label, state, palette }) {
+    /** Where it was asked, in shares of the picture: left, top, right, bottom. */
+    function showFrame(box) {
+      frame.hidden = !box;
+      if (!box) return;
+      const [left, top, right, bottom] = box.map((edge) => 100 * clamp(edge, 0, 1));
+      frame.style.left = `${left}%`;
+      frame.style.top = `${top}%`;
+      frame.style.width = `${right - left}%`;
+      frame.style.height = `${bottom - top}%`;
+    }
+
+    function paint({ shares, label, state, palette, box }) {
+      showFrame(box);
       const zoom = state.smooth ? Math.max(1, Math.round(240 / Math.max(rows, columns))) : 1;
       drawHeat(canvas, shares, rows, columns, zoom, palette);
       canvas.classList.toggle("why-crisp", !state.smooth);
@@ -539,7 +553,8 @@
       const share = (value) =>
         signed ? value / (largest || 1) : Math.max(0, (value - least) / (largest - least || 1));
       const shares = panel.values.map((value) => (value === null ? 0 : share(value)));
-      panel.surface.paint({ shares, label: question.textContent, palette, tint, state });
+      const label = question.textContent;
+      panel.surface.paint({ shares, label, palette, tint, state, box: view.box });
       const stops = Array.from({ length: 17 }, (_, i) => (signed ? i / 8 - 1 : i / 16));
       const colours = stops.map((t) => css(tint(t)));
       panel.ramp.style.backgroundImage = `linear-gradient(to right, ${colours.join(", ")})`;
