@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -172,7 +171,7 @@ class Recording:
     @cached_property
     def _faster(self) -> Recording:
         """The same recording, asked with fast products; it remembers its own maps."""
-        other = copy.copy(self)
+        other = self._twin()
         other.trace = self.trace.faster()
         other._memory = None if self._memory is None else BoundedMemory()
         return other
@@ -186,6 +185,12 @@ class Recording:
         if site.tokens.kind != "image":
             return None
         return next(r.leaf for r in self.trace.seen.roots if r.name == site.tokens.name).detach()
+
+    def _twin(self) -> Recording:
+        """The same forward; what is changed on the way is the twin's alone."""
+        other = Recording.__new__(Recording)
+        other.__dict__.update(self.__dict__)
+        return other
 
     def _resolve(self, target: Target) -> ResolvedTarget:
         trace = self.trace
@@ -263,7 +268,7 @@ class Recording:
         if self._forward is not None:
             self._forward.refuse_changed()
         numbers = [i for i, r in enumerate(self.trace.seen.roots) if r.name == self.tokens.name]
-        explainer, other = self._explainer, copy.copy(self)
+        explainer, other = self._explainer, self._twin()
         replaced = {} if value is None else {numbers[0]: as_ordinary(value.detach())}
         other.trace = record(
             explainer.model, self._placed, explainer.output, self._maps, replaced, changed

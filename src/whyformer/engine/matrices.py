@@ -62,11 +62,12 @@ class Product(Binary):
         return self._stacked("v", self._v)
 
     def _stacked(self, name: str, saved: Saved) -> Tensor:
-        if self._laid is None:
+        laid = self._laid
+        if laid is None:
             return stack(saved.get())
-        if name not in self._laid:
-            self._laid[name] = stack(saved.get())
-        return self._laid[name]
+        if name not in laid:
+            laid[name] = stack(saved.get())
+        return laid[name]
 
     @property
     def output(self) -> Tensor:
