@@ -64,6 +64,11 @@ class Recording:
         self.sites[0] = self._with_content(self.sites[0], inputs, content)
         self.pieces = pieces_of(inputs, self.trace.batch)
 
+    def __copy__(self) -> Recording:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
     def __reduce__(self) -> Any:
         raise TypeError(
             "a recording holds the model's forward, which cannot be copied or pickled; copy its "
