@@ -191,7 +191,7 @@ def test_no_standard_input(refused: Refused, monkeypatch: pytest.MonkeyPatch) ->
         (["--out", "."], "is a folder"),
         (["--out", "why.jpeg"], "'.jpeg'"),
         (["--out", "why"], "no ending"),
-        (["--out", "why.pngg"], "known: .png, .html"),
+        (["--out", "why.pngg"], "known: .png, "),
         (["--out", ""], "--out is empty"),
         (["--format", "bmp", "--out", "out"], "--format is for many inputs"),
         (["--pieces"], "--pieces goes with texts, and the input is an image"),
