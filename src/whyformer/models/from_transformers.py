@@ -18,9 +18,12 @@ def load_pipeline(
     given: Any, weights: str | Path | None, device: str | None, options: dict[str, Any]
 ) -> Pipeline:
     """The pipeline's own model, processor or tokenizer, and device."""
-    from transformers import ImageClassificationPipeline, TextClassificationPipeline
+    from transformers import (
+        ImageClassificationPipeline,
+        TextClassificationPipeline,
+        TextGenerationPipeline,
+    )
     from transformers import Pipeline as TransformersPipeline
-    from transformers import TextGenerationPipeline
 
     if not isinstance(given, TransformersPipeline):
         raise ModelError(
