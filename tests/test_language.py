@@ -120,6 +120,15 @@ class TestNextWord:
         assert gpt2.longest == 64
 
 
+def test_a_pipeline_that_writes_is_asked_as_its_model(llama: Path, why: Any) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+
+    model = AutoModelForCausalLM.from_pretrained(llama).double()
+    pipe = pipeline("text-generation", model=model, tokenizer=AutoTokenizer.from_pretrained(llama))
+    found = whyformer.load(pipe)(PROMPT, " girl")
+    assert torch.allclose(found.relevance, why(PROMPT, " girl").relevance, rtol=1e-6)
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("asked", "message"),

@@ -18,7 +18,11 @@ def load_pipeline(
     given: Any, weights: str | Path | None, device: str | None, options: dict[str, Any]
 ) -> Pipeline:
     """The pipeline's own model, processor or tokenizer, and device."""
-    from transformers import ImageClassificationPipeline, TextClassificationPipeline
+    from transformers import (
+        ImageClassificationPipeline,
+        TextClassificationPipeline,
+        TextGenerationPipeline,
+    )
     from transformers import Pipeline as TransformersPipeline
 
     if not isinstance(given, TransformersPipeline):
@@ -26,12 +30,12 @@ def load_pipeline(
             f"whyformer.load takes a model's name, its directory or a transformers pipeline, not "
             f"{type(given).__name__}; for a model of your own use whyformer.Explainer(model)"
         )
-    families = (ImageClassificationPipeline, TextClassificationPipeline)
+    families = (ImageClassificationPipeline, TextClassificationPipeline, TextGenerationPipeline)
     family = next((family for family in families if isinstance(given, family)), None)
     if family is None:
         raise ModelError(
-            f"the pipeline is for {given.task!r}; whyformer explains classifiers: give one for "
-            "'image-classification' or 'text-classification'"
+            f"the pipeline is for {given.task!r}; give one for 'image-classification', "
+            "'text-classification' or 'text-generation'"
         )
     kind: Any = type(given)
     if kind.preprocess is not family.preprocess:
@@ -47,11 +51,16 @@ def load_pipeline(
     settings = dict(getattr(given, "_preprocess_params", {}))
     if family is ImageClassificationPipeline:
         return prepared_by(given.image_processor, name, explainer)
-    other = sorted(set(settings) - HARMLESS)
+    writes = family is TextGenerationPipeline
+    other = sorted(set(settings) - (set() if writes else HARMLESS))
     if other:
         raise ModelError(
             f"the pipeline gives its tokenizer {other[0]}={settings[other[0]]!r}, which whyformer "
             "does not follow; encode the texts yourself and use whyformer.Explainer(pipe.model)"
         )
+    if writes:
+        from whyformer.models.language import written_by
+
+        return written_by(given.tokenizer, name, explainer)
     why = encoded_by(given.tokenizer, name, explainer)
     return why.reading(min(settings.get("max_length") or why.longest, why.longest))
