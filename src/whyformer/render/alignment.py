@@ -1,4 +1,4 @@
-"""Many words of an answer in one picture: a row for each, the source and the words so far across."""
+"""Many words of an answer as one picture: a row a word, the source and the words so far across."""
 
 from __future__ import annotations
 
