@@ -46,7 +46,13 @@ def answer_picture(sheet: Sheet) -> Image.Image:
     legend = "Row: a word that was written. Each row has its own scale, over all that it came from."
     image, pen = paper(max(width, 640), bottom + MARGIN + (TYPE + 8) * (len(sheet.notes) + 1))
     by = f"by {sheet.methods[0]}"
-    write(pen, (MARGIN, MARGIN - 6), f"{sheet.title} {by}".strip(), TITLE, width=width - 2 * MARGIN)
+    write(
+        pen,
+        (MARGIN, MARGIN - 6),
+        f"{sheet.title} {by}".strip(),
+        TITLE,
+        width=image.width - 2 * MARGIN,
+    )
     for row, name in enumerate(names):
         write(pen, (left - 8, top + row * ROW + ROW // 2), name, TYPE, anchor="rm")
     x = left
