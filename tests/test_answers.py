@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import whyformer
 from command_line import Run
@@ -17,6 +18,7 @@ from small_sounds import RATE, beeps
 from small_writers import WRITERS, save_whisper, save_writer
 from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.models.answers import RecordedAnswer
+from whyformer.render.alignment import ROW, is_answer
 from whyformer.render.document import document
 from whyformer.render.sheet import make_sheet
 
@@ -166,6 +168,18 @@ def test_words_that_stand_twice_have_a_view_each(why: Any, tmp_path: Path) -> No
     for ending in ("png", "html", "svg", "json", "npz", "tex"):
         found.save(tmp_path / f"why.{ending}")
     assert len(document(sheet)["others"][0]["views"]) == 2
+
+
+def test_many_words_are_rows_of_one_picture(recorded: RecordedAnswer, tmp_path: Path) -> None:
+    found = recorded.explain()
+    sheet = make_sheet(found)
+    assert is_answer(sheet)
+    assert not is_answer(make_sheet(recorded.explain("Haus")))
+    with Image.open(found.save(tmp_path / "why.png")) as drawn:
+        picture = np.asarray(drawn.convert("RGB")).astype(int)
+    assert picture.shape[0] < 500
+    blue = (picture[..., 2] - picture[..., 0] > 60).sum(1)
+    assert (blue >= ROW).sum() >= (ROW - 1) * len(sheet.views)  # a strong cell in every row
 
 
 def test_start_tokens_have_no_part_in_the_colours(recorded: RecordedAnswer) -> None:

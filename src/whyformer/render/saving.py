@@ -17,6 +17,7 @@ import numpy as np
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation
 from whyformer.files import FOLDER, what_is, write_whole
+from whyformer.render.alignment import answer_figure, is_answer
 from whyformer.render.animation import gif
 from whyformer.render.document import document, png_bytes
 from whyformer.render.drawing import raster
@@ -95,9 +96,14 @@ def png(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> bytes:
 
 
 def figure(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> Figure:
-    """What PNG, SVG and PDF show: all inputs of the model, one below the other, then the notes."""
+    """What PNG, SVG and PDF show: all inputs of the model, one below the other, then the notes.
+
+    Many words of an answer are rows of one picture.
+    """
     look = look or Look()
     check_colours(look.colours, sheet)
+    if is_answer(sheet):
+        return answer_figure(sheet)
     *others, last = sheet.parts
     parts = [*(replace(part, notes=[]) for part in others), replace(last, notes=sheet.notes)]
     return stacked(
