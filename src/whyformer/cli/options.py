@@ -124,6 +124,17 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--pair", metavar="TEXT", help="second text, for models that read sentence pairs"
     )
+    group.add_argument(
+        "--text",
+        action="append",
+        metavar="TEXT",
+        help="what an image is compared with, or asked; once for each text (CLIP, SigLIP, ViLT)",
+    )
+    group.add_argument(
+        "--similar-to",
+        metavar="INPUT",
+        help="why are the two similar? an image or a text (DINOv2, sentence encoders)",
+    )
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -292,12 +303,12 @@ def own_device(device: str | None) -> str | None:
     return f"cuda:{rank}" if device == "cuda" and rank is not None else device
 
 
-def read_target(options: argparse.Namespace, why: Pipeline) -> Any:
+def read_target(options: argparse.Namespace, recorded: Recorded) -> Any:
     """One target, several, each once, or None for what the model predicts."""
     from whyformer.targets import contrast, from_word
 
     def read(given: str) -> Any:
-        return why.index_of(from_word(given, why.labels))
+        return recorded.index_of(from_word(given, recorded.labels))
 
     targets: list[Any] = [read(given) for given in options.target or []]
     if options.rather_than is not None:
