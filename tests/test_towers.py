@@ -14,6 +14,7 @@ from PIL import Image
 import whyformer
 from command_line import Run
 from small_towers import LONGEST, save_align, save_clip, save_siglip
+from whyformer.demo.captions import draw_captioned, with_article
 from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.explanation import Explanation
 from whyformer.models.pipeline import Pipeline
@@ -208,5 +209,33 @@ def test_on_the_command_line(folder: Path, tmp_path: Path, run: Run) -> None:
     assert run("explain", photo, *texts, *asked, "--out", page)[0] == 0
     assert "a cup of coffee" in page.read_text()
     assert "no text was given" in run("explain", photo, "--model", folder)[2]
-    assert "--text does not go with demo-vision" in run("explain", photo, *texts)[2]
+    asked_of_digits = run("explain", photo, *texts, "--model", "demo-vision")
+    assert "--text does not go with demo-vision" in asked_of_digits[2]
     assert "reads images" in run("explain", "a cat", *texts, *asked)[2]
+
+
+def test_the_map_falls_on_the_digit_that_the_text_names(run: Run, tmp_path: Path) -> None:
+    """demo-clip, on scenes of digits that training never saw."""
+    why = whyformer.load("demo-clip")
+    hits = []
+    for number in range(6):
+        scene = draw_captioned([5, number]).scene
+        texts = [with_article(digit) for digit in scene.labels]
+        both = why(scene.image, [[0, 1]], text=texts, matrix=False)
+        heats = both.image_map(scene.masks.shape[-2:])[0].clamp(min=0).numpy()
+        hits += [
+            heat[scene.masks[i]].sum() > heat[scene.masks[1 - i]].sum()
+            for i, heat in enumerate(heats)
+        ]
+        part = both.part("input_ids")
+        assert part.pieces is not None
+        for i in range(2):
+            strongest = part.pieces[0][int((part.relevance[0, i] * part.content[0]).argmax())]
+            assert strongest.text in texts[i].split()
+    assert np.mean(hits) > 0.8
+    scene.image.save(tmp_path / "scene.png")
+    given = [tmp_path / "scene.png", "--text", texts[0], "--text", "a large six"]
+    code, printed, _ = run("explain", *given)
+    assert code == 0
+    assert "unknown to the tokenizer: large" in printed
+    assert "no --model was given: demo-clip" in printed

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from whyformer.render.look import Look
 
 DEFAULT_MODELS = {"image": "demo-vision", "text": "demo-text"}
+#: the model for an image that is compared with texts
+WITH_TEXTS = "demo-clip"
 
 
 def add_model_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
@@ -257,7 +259,8 @@ def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
     """The model that was asked for, or the embedded one for this kind of input."""
     if options.model is None and kind not in DEFAULT_MODELS:
         raise ModelError(f"no embedded model reads {kind}s; give one with --model")
-    why = load_named(options.model or DEFAULT_MODELS[kind], options)
+    compared = kind == "image" and getattr(options, "text", None) is not None
+    why = load_named(options.model or (WITH_TEXTS if compared else DEFAULT_MODELS[kind]), options)
     if why.takes != kind:
         raise ModelError(f"{why.name} reads {why.takes}s, and the input is {a(kind)}")
     return why

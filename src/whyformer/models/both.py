@@ -18,6 +18,7 @@ from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.reading import ReadTexts, TextReader
 from whyformer.models.vocabulary import load_tokenizer
 from whyformer.recording import Recording
+from whyformer.words import unknown_note
 
 #: what the head's one number is, where it says how well text and image fit
 FITS = "fits"
@@ -61,7 +62,7 @@ class BothPipeline(Pipeline):
                 f"{self.name} reads one image and one text at a time; give one of each"
             )
         read = self._texts.read(texts)
-        notes: list[str] = []
+        notes = unknown_note(read.pieces)
         pixels = self._images.pixels(inputs, notes)
         mask = torch.ones(len(pixels), *pixels.shape[-2:], dtype=torch.long)
         recording = self.explainer.record(

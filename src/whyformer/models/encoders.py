@@ -32,6 +32,7 @@ from whyformer.models.similarity import (
 from whyformer.models.vocabulary import load_tokenizer
 from whyformer.recording import Recording
 from whyformer.targets import class_index
+from whyformer.words import unknown_note
 
 SIMILAR = "similar"
 
@@ -150,6 +151,7 @@ class SentenceEncoder(EncoderPipeline):
 
     def prepare(self, given: str, notes: list[str]) -> Prepared:
         read = self._texts.read([given])
+        notes += unknown_note(read.pieces)
         return Prepared(read.inputs, {"pieces": read.pieces})
 
 

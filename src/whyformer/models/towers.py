@@ -22,6 +22,7 @@ from whyformer.models.reading import ReadTexts, TextReader
 from whyformer.models.vocabulary import load_tokenizer
 from whyformer.recording import Recording
 from whyformer.targets import Resolver, class_index
+from whyformer.words import unknown_note
 
 
 class TowersPipeline(Pipeline):
@@ -70,7 +71,7 @@ class TowersPipeline(Pipeline):
         twice = next((t for i, t in enumerate(texts) if t in texts[:i]), None)
         if twice is not None:
             raise InputError(f"the text {twice!r} is given twice; give every text once")
-        notes: list[str] = []
+        notes = unknown_note(read.pieces)
         pixels = self._images.pixels(inputs, notes)
         if self._texts.padded:
             notes.append("the model reads the padding behind a text as well; it is not shown")
