@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import transformers
 
+from small_images import write
 from zoo import TEXT
 
 SENTENCES = [
@@ -51,6 +52,22 @@ def save_bert(
     model = getattr(transformers, kind)(transformers.BertConfig(**sizes))
     stir(model)
     model.save_pretrained(folder)
+    return folder
+
+
+def save_sentences(folder: Path, **pooling: bool) -> Path:
+    """The layout of sentence-transformers."""
+    save_bert(folder, kind="BertModel")
+    names = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{name}"}
+        for i, (path, name) in enumerate(names.items())
+    ]
+    write(folder / "modules.json", modules)
+    (folder / "1_Pooling").mkdir()
+    modes = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False, **pooling}
+    write(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": 32, **modes})
+    write(folder / "sentence_bert_config.json", {"max_seq_length": 24, "do_lower_case": False})
     return folder
 
 

@@ -22,7 +22,8 @@ from data_sets import NUMBERS, gtsegs
 from small_images import save_detector, save_segformer, save_vit
 from small_language import CHAT, save_language
 from small_sounds import beeps, save_ast, save_wav2vec2, write_wav
-from small_texts import save_bert
+from small_texts import save_bert, save_sentences
+from small_towers import save_clip, save_vilt
 from small_videos import ball, save_video, write_frames, write_gif
 from small_writers import save_whisper, save_writer
 from tuning import sentences, write_tsv
@@ -86,6 +87,10 @@ def models(folder: Path) -> None:
     save_bert(folder / "my-chooser", kind="BertForMultipleChoice")
     save_bert(folder / "my-masked", kind="BertForMaskedLM")
     save_language(folder / "stories15M", positions=256, chat_template=CHAT)
+    save_clip(folder / "my-clip")
+    save_vilt(folder / "my-vilt")
+    save_sentences(folder / "my-sentences", pooling_mode_mean_tokens=True)
+    save_vit(folder / "my-features", "ViTModel")
 
 
 def hub(folder: Path) -> None:

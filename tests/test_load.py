@@ -308,8 +308,10 @@ def test_code_of_a_processor_is_not_run(
 
 
 def test_a_headless_checkpoint_has_no_classifier(tmp_path: Path) -> None:
-    folder = save_vit(tmp_path / "headless", "ViTModel")
-    assert "is ViTModel, which whyformer does not load by name" in refused(ModelError, folder)
+    folder = save_vit(tmp_path / "headless", "ViTForMaskedImageModeling")
+    assert "is ViTForMaskedImageModeling, which whyformer does not load by name" in refused(
+        ModelError, folder
+    )
     edit(folder / "config.json", architectures=["ViTForImageClassification"])
     message = refused(ModelError, folder)
     assert "lacks the weights of classifier" in message

@@ -130,8 +130,8 @@ def place(inputs: Inputs, model: nn.Module) -> Inputs:
     if isinstance(inputs, Tensor):
         return move(inputs)
     if isinstance(inputs, Mapping):
-        skip = {"special_tokens_mask", "offset_mapping"}
-        return {key: move(value) for key, value in inputs.items() if key not in skip}
+        skip = ("special_tokens_mask", "offset_mapping")
+        return {key: move(value) for key, value in inputs.items() if not key.endswith(skip)}
     if isinstance(inputs, Sequence) and not isinstance(inputs, str):
         return [move(value) for value in inputs]
     return inputs

@@ -88,6 +88,8 @@ class Explanation:
     ``asked`` says in words what else was, one for each target of a sample, and ``boxes`` (batch,
     targets, 4) where: left, top, right, bottom in shares of the picture. ``rows`` says how much
     of each token's own row was asked about. ``crops`` say which part of each photo the model saw.
+    Without ``one_scale`` every part has colours of its own: the parts meet in the answer alone, and
+    each carries the whole of it.
     """
 
     relevance: Tensor
@@ -99,6 +101,7 @@ class Explanation:
     position: Tensor | None = None
     asked: tuple[str, ...] = ()
     parts: tuple[Part, ...] = field(default=(), repr=False)
+    one_scale: bool = field(default=True, repr=False)
     rows: Tensor | None = field(default=None, repr=False)
     input_relevance: Tensor | None = field(default=None, repr=False)
     matrix: Tensor | None = field(default=None, repr=False)

@@ -110,7 +110,9 @@ class Recording:
             options |= {"keep_blocks": keep_blocks, "matrix": matrix}
             return self._faster.explain(target, method, preset, **options)
         chosen, rules = get_method(method), get_preset(preset)
-        if target is not None and not chosen.class_specific and self.trace.output.ndim == 2:
+        # Of texts that all samples share, a target names the one whose rows are read.
+        specific = chosen.class_specific or any(site.shared for site in self.sites)
+        if target is not None and not specific and self.trace.output.ndim == 2:
             warnings.warn(
                 f"{chosen.name} is class-agnostic: it gives the same map for every class, so the "
                 "target is ignored",
@@ -141,9 +143,9 @@ class Recording:
         return Explanation(
             relevance=parts[0].relevance,
             logits=self.logits,
-            target=asked.index if chosen.class_specific else None,
+            target=asked.index if specific else None,
             position=asked.position,
-            asked=asked.words if chosen.class_specific else (),
+            asked=asked.words if specific else (),
             method=chosen.name,
             preset=preset,
             tokens=self.tokens,

@@ -88,15 +88,17 @@ def text_content(inputs: Any, name: str, shape: torch.Size) -> Tensor:
     if isinstance(mask, Tensor) and mask.numel() == content.numel():
         content &= mask.reshape(shape).to(content)
     if not name.startswith("decoder_"):
-        special = special_tokens(inputs, shape)
+        special = special_tokens(inputs, shape, name)
         if special is not None:
             content &= ~special.to(content)
     return content
 
 
-def special_tokens(inputs: Any, shape: torch.Size) -> Tensor | None:
+def special_tokens(inputs: Any, shape: torch.Size, name: str = "input_ids") -> Tensor | None:
     """The tokenizer's own word on which tokens are special, where the inputs carry it."""
-    given = inputs.get("special_tokens_mask") if isinstance(inputs, Mapping) else None
+    stated = name.replace("input_ids", "special_tokens_mask")
+    stated = stated if "input_ids" in name else "special_tokens_mask"
+    given = inputs.get(stated) if isinstance(inputs, Mapping) else None
     if given is None:
         encodings = getattr(inputs, "encodings", None)
         if not encodings:

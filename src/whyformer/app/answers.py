@@ -32,10 +32,10 @@ def find_reading(shelf: Shelf, question: Question, given: Input) -> Reading:
         if reading is None:
             raise RefusalError(410, "this input is not kept any more; send it again")
         return reading
-    why = shelf.model(question.model, given.kind)
+    why = shelf.model(question.model, given.kind, given.beside)
     if given.kind == "image":
         check_image(given.content)
-    return shelf.read(why, given.content, given.title)
+    return shelf.read(why, given.content, given.title, given.beside)
 
 
 def lay_out(question: Question, reading: Reading, check: Check) -> Sheet:
@@ -52,12 +52,12 @@ def lay_out(question: Question, reading: Reading, check: Check) -> Sheet:
 
 def chosen_classes(question: Question, reading: Reading) -> list[int]:
     """The classes asked about, each once: by default what the model predicts."""
-    logits, why = reading.recorded.logits[0], reading.recorded.pipeline
+    logits, asked = reading.recorded.logits[0], reading.recorded
     if not question.targets:
         best = logits.argsort(descending=True).tolist()
         return best[: 2 if question.runner_up else 1]
-    words = [from_word(t, why.labels) if isinstance(t, str) else t for t in question.targets]
-    numbers = [class_index(why.index_of(word), len(logits), None) for word in words]
+    words = [from_word(t, asked.labels) if isinstance(t, str) else t for t in question.targets]
+    numbers = [class_index(asked.index_of(word), len(logits), None) for word in words]
     return list(dict.fromkeys(numbers))
 
 

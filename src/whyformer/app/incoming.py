@@ -7,7 +7,7 @@ import io
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -40,12 +40,16 @@ Q = TypeVar("Q", bound=Question)
 
 @dataclass(frozen=True)
 class Input:
-    """What is explained: ``content`` as models read it, or the ``key`` of an earlier reading."""
+    """What is explained: ``content`` as models read it, or the ``key`` of an earlier reading.
+
+    ``beside`` is what models read beside it, by its name in Python.
+    """
 
     kind: str
     title: str
     content: Any = None
     key: str | None = None
+    beside: dict[str, Any] = field(default_factory=dict)
 
 
 async def read_question(request: Request, kind: type[Q]) -> tuple[Q, Input]:
@@ -54,7 +58,7 @@ async def read_question(request: Request, kind: type[Q]) -> tuple[Q, Input]:
         if declared_type(request) == FORM:
             return await read_form(request, kind)
         question = await read_body(request, kind)
-        return question, from_json(question)
+        return question, with_beside(from_json(question), question)
 
 
 async def read_json(request: Request, kind: type[M]) -> M:
@@ -189,7 +193,21 @@ async def read_form(request: Request, kind: type[Q]) -> tuple[Q, Input]:
         title = title_of(image.filename)
     finally:
         await form.close()
-    return check(kind, fields), Input("image", title, data)
+    question = check(kind, fields)
+    return question, with_beside(Input("image", title, data), question)
+
+
+def with_beside(given: Input, question: Question) -> Input:
+    beside: dict[str, Any] = {"text": question.texts} if question.texts else {}
+    if question.similar_to is not None:
+        if given.kind == "image":
+            raise RefusalError(422, "similar_to is a text, and the input is an image")
+        beside["similar_to"] = question.similar_to
+    if beside and given.key:
+        raise RefusalError(422, "an input that was read has its texts; send it again with others")
+    if sum(map(len, question.texts)) + len(question.similar_to or "") > MOST_TEXT:
+        raise RefusalError(413, f"the texts are longer than {MOST_TEXT} characters; send fewer")
+    return replace(given, beside=beside)
 
 
 def title_of(filename: str | None) -> str:

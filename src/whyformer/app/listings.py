@@ -18,10 +18,12 @@ class Failure(BaseModel):
 
 
 class ModelEntry(BaseModel):
-    """``kind`` is what the model reads; ``classes`` is None where they have no names."""
+    """``kind`` is what the model reads, ``beside`` names what is sent with it; ``classes`` is None
+    where they have no names."""
 
     name: str
     kind: str
+    beside: list[str]
     classes: int | None
     summary: str
 
@@ -74,6 +76,7 @@ def list_models(shelf: Shelf) -> list[ModelEntry]:
         ModelEntry(
             name=name,
             kind=why.takes,
+            beside=[each for each in why.beside if (why.takes, each) != ("image", "similar_to")],
             classes=len(why.labels) if why.labels else None,
             summary=EMBEDDED[name].summary if name in EMBEDDED else "",
         )

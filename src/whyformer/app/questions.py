@@ -12,15 +12,18 @@ from whyformer.methods import DEFAULT_METHOD
 
 MOST_TARGETS = 8
 MOST_METHODS = 32
+#: texts that an image is compared with
+MOST_TEXTS = 32
 #: characters; a longer text takes the model minutes
 MOST_TEXT = 100_000
 
 #: what a form does not hold, because it holds an image
-WITHOUT_IMAGE = ("text", "pair", "example", "input")
+WITHOUT_IMAGE = ("text", "pair", "similar_to", "example", "input")
 #: what a form may hold more than once
-LISTS = ("targets", "methods")
+LISTS = ("targets", "methods", "texts")
 
 Name = Annotated[str, Field(max_length=300)]
+Text = Annotated[str, Field(max_length=2000)]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -37,6 +40,12 @@ class Question(BaseModel):
     )
     text: str | None = Field(None, description=f"at most {MOST_TEXT} characters")
     pair: str | None = Field(None, description="a second text, for models that read pairs")
+    texts: Annotated[list[Text], Field(max_length=MOST_TEXTS)] = Field(
+        [], description="what an image is compared with, or asked, by models that read both"
+    )
+    similar_to: str | None = Field(
+        None, description="why are the two texts similar? for models that tell so"
+    )
     example: Name | None = Field(None, description="the name of one of /examples")
     input: Name | None = Field(None, description="the `input` of an earlier answer, not sent again")
     targets: Annotated[list[Index | Name], Field(max_length=MOST_TARGETS)] = Field(
@@ -103,8 +112,12 @@ def body(question: type[Question]) -> dict[str, Any]:
 def _of_form(field: dict[str, Any]) -> dict[str, Any]:
     """A form's fields are words: a list's items are no numbers there, and nothing is null."""
     if field.get("type") == "array":
-        name = {"type": "string", "maxLength": 300}
-        return {**field, "items": name}
+        most = max(option.get("maxLength", 0) for option in options_of(field["items"]))
+        return {**field, "items": {"type": "string", "maxLength": most}}
     options = [option for option in field.get("anyOf", []) if option != {"type": "null"}]
     rest = {k: v for k, v in field.items() if k not in ("anyOf", "default")}
     return {**rest, **options[0]} if options else field
+
+
+def options_of(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return schema.get("anyOf", [schema])

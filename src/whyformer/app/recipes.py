@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from whyformer.app.questions import MOST_METHODS, MOST_TARGETS, MOST_TEXT, Index, Name
+from whyformer.app.questions import (
+    MOST_METHODS,
+    MOST_TARGETS,
+    MOST_TEXT,
+    MOST_TEXTS,
+    Index,
+    Name,
+    Text,
+)
 from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.methods import DEFAULT_METHOD, default_methods, get_method
 
@@ -19,6 +27,8 @@ class RecipeQuestion(BaseModel):
 
     model: Name
     content: str = Field(max_length=MOST_TEXT)
+    texts: list[Text] = Field([], max_length=MOST_TEXTS)
+    similar_to: str | None = Field(None, max_length=MOST_TEXT)
     targets: list[Index] = Field([], max_length=MOST_TARGETS)
     methods: list[Name] = Field([DEFAULT_METHOD], min_length=1, max_length=MOST_METHODS)
     preset: Name = DEFAULT_PRESET
@@ -33,7 +43,8 @@ class Recipe(BaseModel):
 
 def recipe(question: RecipeQuestion, labels: Sequence[str] | None) -> Recipe:
     names = list(dict.fromkeys(question.methods))
-    specific = any(get_method(name).class_specific for name in names)
+    labels = question.texts or labels
+    specific = bool(question.texts) or any(get_method(name).class_specific for name in names)
     targets = question.targets if specific else []
     return Recipe(
         python=python_code(question, names, targets),
@@ -50,6 +61,10 @@ def spelled(index: int, labels: Sequence[str] | None) -> str:
 
 def python_code(question: RecipeQuestion, names: list[str], targets: list[int]) -> str:
     given = [repr(question.content)]
+    if question.texts:
+        given.append(f"text={question.texts}")
+    if question.similar_to is not None:
+        given.append(f"similar_to={question.similar_to!r}")
     if targets:
         given.append(f"target={targets[0] if len(targets) == 1 else [targets]}")
     if question.preset != DEFAULT_PRESET:
@@ -68,6 +83,9 @@ def python_code(question: RecipeQuestion, names: list[str], targets: list[int]) 
 def command(question: RecipeQuestion, names: list[str], targets: list[str]) -> str:
     several = len(names) > 1
     words = ["whyformer", "compare" if several else "explain", f"--model={question.model}"]
+    words += [f"--text={text}" for text in question.texts]
+    if question.similar_to is not None:
+        words.append(f"--similar-to={question.similar_to}")
     words += [f"--target={target}" for target in targets]
     if names not in ([DEFAULT_METHOD], default_methods()):
         words += [f"--method={name}" for name in names]

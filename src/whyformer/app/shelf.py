@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,13 +40,24 @@ class Shelf:
         self._keep, self._most_bytes = keep, most_bytes
         self._readings: OrderedDict[str, Reading] = OrderedDict()
 
-    def model(self, name: str | None, kind: str) -> Pipeline:
-        """The model of that name; without a name the first that reads such an input."""
+    def model(self, name: str | None, kind: str, beside: Collection[str] | None = None) -> Pipeline:
+        """The model of that name; without a name the first that reads such an input.
+
+        ``beside`` names what else was given.
+        """
+        others = set(beside or ())
         if name is None:
-            name = next((n for n, why in self.models.items() if why.takes == kind), None)
+            fitting = [n for n, why in self.models.items() if why.takes == kind]
+            # Of those that take all that was given, one that takes nothing else comes first.
+            fitting = [n for n in fitting if others <= set(self.models[n].beside)]
+            name = min(fitting, key=lambda n: len(self.models[n].beside), default=None)
+            if name is None and others:
+                raise InputError(f"no model here reads {kind}s with {' and '.join(others)} beside")
             if name is None:
                 raise InputError(f"no model here reads {kind}s; known: {', '.join(self.models)}")
         why = self.named(name)
+        if not others <= set(why.beside):
+            raise InputError(f"{why.name} reads no {' and no '.join(others - set(why.beside))}")
         if why.takes != kind:
             raise InputError(f"{why.name} reads {why.takes}s, and the input is of kind {kind!r}")
         return why
@@ -55,13 +67,16 @@ class Shelf:
             raise UnknownNameError(f"no model {name!r} here; {nearest(name, self.models)}")
         return self.models[name]
 
-    def read(self, why: Pipeline, content: Any, title: str) -> Reading:
+    def read(
+        self, why: Pipeline, content: Any, title: str, beside: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The kept reading of this very input, or a new one: the oldest makes room for it."""
-        key = key_of(why.source, content)
+        beside = beside or {}
+        key = key_of(why.source, content, beside)
         reading = self.find(key)
         if reading is None:
             self._make_room()
-            reading = self._readings[key] = Reading(key, title, why.record(content))
+            reading = self._readings[key] = Reading(key, title, why.record(content, **beside))
         reading.title = title
         return reading
 
@@ -80,11 +95,13 @@ class Shelf:
         return self._readings.get(key)
 
 
-def key_of(model: str, content: Any) -> str:
+def key_of(model: str, content: Any, beside: Mapping[str, Any] | None = None) -> str:
     """The same for the same model and input; only who has the input can know it."""
     digest = hashlib.sha256(model.encode() + b"\0")
     parts = content if isinstance(content, tuple) else (content,)
     for part in parts:
         data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
         digest.update(f"{type(part).__name__} {len(data)}\0".encode() + data)
+    if beside:
+        digest.update(json.dumps(beside, sort_keys=True).encode())
     return digest.hexdigest()

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from whyformer.cli.explaining import check_output, lay_out, present, quietly
-from whyformer.cli.inputs import read_input
+from whyformer.cli.inputs import beside, read_input
 from whyformer.cli.options import (
     add_methods_option,
     add_model_options,
@@ -51,8 +51,8 @@ def run(options: argparse.Namespace) -> None:
     check_look(options, given.kind)
     check_output(options.out, given)
     why = load_for(options, given.kind)
-    recorded = why.record(given.content, progress=not options.quiet)
-    target, place = read_target(options, why), place_of(options, recorded)
+    recorded = why.record(given.content, progress=not options.quiet, **beside(why, options))
+    target, place = read_target(options, recorded), place_of(options, recorded)
     explanations = [
         explanation
         for name in chosen or default_methods()

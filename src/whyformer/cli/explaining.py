@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.inputs import Given, read_input
+from whyformer.cli.inputs import Given, beside, read_input
 from whyformer.cli.many import explain_many, list_inputs
 from whyformer.cli.options import (
     add_model_options,
@@ -22,14 +22,14 @@ from whyformer.cli.options import (
     read_target,
 )
 from whyformer.cli.writing import add_writing_options, as_prompt, check_writing, write_story
-from whyformer.errors import InputError
+from whyformer.errors import InputError, TargetError
 from whyformer.methods import DEFAULT_METHOD, get_method
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.words import printable
 
 if TYPE_CHECKING:
     from whyformer.explanation import Explanation
-    from whyformer.models.pipeline import Pipeline
+    from whyformer.models.pipeline import Pipeline, Recorded
     from whyformer.render.sheet import Sheet
 
 EPILOG = """examples:
@@ -37,6 +37,8 @@ EPILOG = """examples:
   whyformer explain "a joyless film" --target negative --target positive --out why.html
   whyformer explain review.txt --out why.tex
   whyformer explain photo.jpg --model ./my-vit -o figure.pdf --size 8.5cm --scale shared
+  whyformer explain photo.jpg --model ./my-clip --text "a cat" --text "a dog" --out why.html
+  whyformer explain a.jpg --model ./my-dinov2 --similar-to b.jpg --out why.html
   cat photo.jpg | whyformer explain - --model ./my-vit --json
   whyformer explain photos/ --model ./my-vit --out maps/       resumes where it was interrupted
   whyformer explain --lines sentences.txt --out maps/ --format html
@@ -79,12 +81,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    method = get_method(options.method or DEFAULT_METHOD)
-    if options.target and not method.class_specific:
-        raise InputError(
-            f"{method.name} gives the same map for every class; leave --target out, or choose a "
-            "method that is class-specific (see `whyformer methods`)"
-        )
+    get_method(options.method or DEFAULT_METHOD)
     writes = options.generate is not None
     if writes:
         check_writing(options)
@@ -108,10 +105,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def explain_one(why: Pipeline, given: Given, options: argparse.Namespace) -> Sheet:
-    recorded = why.record(as_prompt(why, given, options), progress=not options.quiet)
+    content = as_prompt(why, given, options)
+    recorded = why.record(content, progress=not options.quiet, **beside(why, options))
     method = options.method or why.usual
+    check_target(recorded, method, options)
     explanation = recorded.explain(
-        read_target(options, why),
+        read_target(options, recorded),
         method,
         options.preset,
         precision=options.precision,
@@ -119,6 +118,15 @@ def explain_one(why: Pipeline, given: Given, options: argparse.Namespace) -> She
         **quietly(method, options),
     )
     return lay_out(explanation, why, given, options)
+
+
+def check_target(recorded: Recorded, name: str, options: argparse.Namespace) -> None:
+    method = get_method(name)
+    if options.target and not recorded.looks_at_target(method):
+        raise TargetError(
+            f"{method.name} gives the same map for every class; leave --target out, or choose a "
+            "method that is class-specific (see `whyformer methods`)"
+        )
 
 
 def lay_out(

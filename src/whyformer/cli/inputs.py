@@ -8,11 +8,14 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from whyformer.errors import InputError
+from whyformer.errors import InputError, TargetError
 from whyformer.files import IMAGE_ENDINGS, SOUND_ENDINGS, what_is
 from whyformer.words import shorten
+
+if TYPE_CHECKING:
+    from whyformer.models.pipeline import Pipeline
 
 ADDRESS = re.compile(r"(https?|ftp|s3)://\S+$")
 
@@ -116,6 +119,25 @@ def _decode(data: bytes, name: str) -> str:
     if "\0" in text:
         raise InputError(f"{name} is binary, not text")
     return text
+
+
+def beside(why: Pipeline, options: argparse.Namespace) -> dict[str, Any]:
+    """What else the model reads beside its input, by its name in Python."""
+    given: dict[str, Any] = {}
+    if options.text is not None:
+        given["text"] = options.text
+    if options.similar_to is not None:
+        other = read_input(options.similar_to, argparse.Namespace(pair=None))
+        if other.kind != why.takes:
+            raise TargetError(
+                f"--similar-to is of kind {other.kind!r}, and {why.name} reads {why.takes}s"
+            )
+        given["similar_to"] = other.content
+    for name in given:
+        if name not in why.beside:
+            raise TargetError(f"--{name.replace('_', '-')} does not go with {why.name}")
+    why.check_beside(given)
+    return given
 
 
 def with_pair(text: str, options: argparse.Namespace) -> str | tuple[str, str]:

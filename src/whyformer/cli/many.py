@@ -221,6 +221,8 @@ class Results:
             "precision": options.precision,
             **own_code(options),
             "pair": options.pair,
+            "text": options.text,
+            "similar_to": options.similar_to,
             "pieces": options.pieces,
             "look": vars(look_of(options)),
         }

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from whyformer.render.look import Look
 
 DEFAULT_MODELS = {"image": "demo-vision", "text": "demo-text"}
+#: the model for an image that is compared with texts
+WITH_TEXTS = "demo-clip"
 
 
 def add_model_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
@@ -123,6 +125,17 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--pair", metavar="TEXT", help="second text, for models that read sentence pairs"
+    )
+    group.add_argument(
+        "--text",
+        action="append",
+        metavar="TEXT",
+        help="what an image is compared with, or asked; once for each text (CLIP, SigLIP, ViLT)",
+    )
+    group.add_argument(
+        "--similar-to",
+        metavar="INPUT",
+        help="why are the two similar? an image or a text (DINOv2, sentence encoders)",
     )
 
 
@@ -246,7 +259,8 @@ def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
     """The model that was asked for, or the embedded one for this kind of input."""
     if options.model is None and kind not in DEFAULT_MODELS:
         raise ModelError(f"no embedded model reads {kind}s; give one with --model")
-    why = load_named(options.model or DEFAULT_MODELS[kind], options)
+    compared = kind == "image" and getattr(options, "text", None) is not None
+    why = load_named(options.model or (WITH_TEXTS if compared else DEFAULT_MODELS[kind]), options)
     if why.takes != kind:
         raise ModelError(f"{why.name} reads {why.takes}s, and the input is {a(kind)}")
     return why
@@ -292,12 +306,12 @@ def own_device(device: str | None) -> str | None:
     return f"cuda:{rank}" if device == "cuda" and rank is not None else device
 
 
-def read_target(options: argparse.Namespace, why: Pipeline) -> Any:
+def read_target(options: argparse.Namespace, recorded: Recorded) -> Any:
     """One target, several, each once, or None for what the model predicts."""
     from whyformer.targets import contrast, from_word
 
     def read(given: str) -> Any:
-        return why.index_of(from_word(given, why.labels))
+        return recorded.index_of(from_word(given, recorded.labels))
 
     targets: list[Any] = [read(given) for given in options.target or []]
     if options.rather_than is not None:

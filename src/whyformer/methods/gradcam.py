@@ -19,6 +19,10 @@ def gradcam(question: Question, *, gradient: str = "gradient") -> Answer:
     "attnlrp". A preset's conventions may take a text's weights from the whole map, and scale to
     [0, 1].
     """
+    return question.by_tower(lambda tower: _of_last_map(tower, gradient))
+
+
+def _of_last_map(question: Question, gradient: str) -> Answer:
     attention = question.last_attention
     slope = question.gradients(last_only=True, table=gradient_table(gradient))[-1]
     content = question.columns(slope)

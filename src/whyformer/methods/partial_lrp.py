@@ -13,5 +13,9 @@ from whyformer.methods.registry import Facts, register
 )
 def partial_lrp(question: Question) -> Answer:
     """E_h R^+ of the block next to the output."""
+    return question.by_tower(_of_last_map)
+
+
+def _of_last_map(question: Question) -> Answer:
     relevance = question.relevances(question.preset.lrp, last_only=True, signed=True)[-1]
     return question.pool(relevance.clamp(min=0).mean(1))

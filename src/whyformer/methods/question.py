@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,23 @@ class Question(Reading):
             keep=self._keep,
             full=self._full,
         )
+
+    def by_tower(self, method: Callable[[Question], Answer]) -> Answer:
+        """The answer of a method that reads the last map, for each input by itself where every
+        input has maps of its own: two towers have two last maps."""
+        lasts = self._last_of_each
+        if lasts is None:
+            return method(self)
+        found = []
+        for site, last in zip(self.sites, lasts, strict=True):
+            if last is None:
+                found.append(site.read([None] * len(site.values)))
+                continue
+            pooled = self._pooled if site is self.sites[0] else None
+            tower = Question(self.trace, [site], self.preset, self.start, pooled=pooled, keep=True)
+            tower.__dict__["_last"] = last
+            found.append(method(tower).relevance)
+        return self._parts(found)
 
     # -- answers
 
@@ -174,6 +191,25 @@ class Question(Reading):
         return RollOut(self.trace, self._mass, self._values)
 
     # -- inside
+
+    @property
+    def _last_of_each(self) -> list[int | None] | None:
+        """The last map that each input reaches; None where inputs meet in a map, or are one."""
+        from whyformer.engine.graph import nodes
+
+        if len(self.sites) == 1:
+            return None
+        leaves: dict[Any, str] = {r.leaf: r.name for r in self.trace.seen.roots}
+        lasts: dict[str, int] = {}
+        for number, attention in enumerate(self.trace.seen.attention):
+            above = nodes([attention.weights])
+            variables = (getattr(node, "variable", None) for node in above)
+            reaching = {leaves[leaf] for leaf in variables if leaf is not None and leaf in leaves}
+            if len(reaching) > 1:
+                return None
+            if self._reachable(attention):
+                lasts |= dict.fromkeys(reaching, number)
+        return [lasts.get(site.tokens.name) for site in self.sites]
 
     @cached_property
     def _values(self) -> list[Tensor]:

@@ -14,4 +14,4 @@ from whyformer.methods.registry import Facts, register
 )
 def raw_attention(question: Question) -> Answer:
     """E_h A of the block next to the output."""
-    return question.pool(question.last_attention.mean(1))
+    return question.by_tower(lambda tower: tower.pool(tower.last_attention.mean(1)))

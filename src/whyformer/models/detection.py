@@ -83,7 +83,7 @@ class DetectionPipeline(ImagePipeline):
         notes: list[str] = []
         pixels = self._prepare([read_image(given[0], notes)])
         recording = self.explainer.record(pixels)
-        return RecordedDetections(self, recording, self._picture(pixels), tuple(notes))
+        return RecordedDetections(self, recording, self.picture(pixels), tuple(notes))
 
 
 class RecordedDetections(Recorded):

@@ -121,7 +121,7 @@ def load_model(folder: Path, name: str, kind: Kind, allow_pickle: bool) -> nn.Mo
         raise ModelError(f"{name} cannot be loaded: {first_line(error)}") from error
     for misfit, *_ in sorted(report["mismatched_keys"]):
         raise ModelError(f"{name}: {misfit} has another shape than config.json says")
-    missing = sorted(report["missing_keys"])
+    missing = sorted(key for key in report["missing_keys"] if not key.startswith(kind.optional))
     if missing:
         raise ModelError(
             f"{name} lacks the weights of {missing[0]}"
@@ -148,6 +148,11 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def image_pipeline(folder: Path, name: str, explainer: Explainer) -> ImagePipeline:
+    return prepared_by(load_processor(folder, name), name, explainer)
+
+
+def load_processor(folder: Path, name: str) -> Any:
+    """What prepares a model's images, without torchvision."""
     from transformers import AutoImageProcessor
 
     if not (folder / "preprocessor_config.json").is_file():
@@ -156,13 +161,11 @@ def image_pipeline(folder: Path, name: str, explainer: Explainer) -> ImagePipeli
             "it, or prepare the pixels yourself and use whyformer.Explainer(model)"
         )
     try:
-        processor = AutoImageProcessor.from_pretrained(
+        return AutoImageProcessor.from_pretrained(
             folder, backend="pil", local_files_only=True, trust_remote_code=False
         )
     except Exception as error:
         raise ModelError(f"{name}'s image processor cannot be used: {first_line(error)}") from error
-
-    return prepared_by(processor, name, explainer)
 
 
 def prepared_by(processor: Any, name: str, explainer: Explainer) -> ImagePipeline:

@@ -56,16 +56,27 @@ class ImagePipeline(Pipeline):
         self, inputs: ImageInput | Sequence[ImageInput], *, progress: bool = False
     ) -> Recorded:
         """Read one image or several, and run the model's forward once for all of them."""
-        given: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
-        if not given:
-            raise InputError("the list of images is empty; give at least one")
         notes: list[str] = []
-        images = [read_image(item, notes) for item in given]
+        images = self._read(inputs, notes)
         crops = [self.crop(image.size) for image in images]
         pixels = self._prepare(images)
         notes += crop_note(crops)
         recording = self.explainer.record(pixels)
-        return RecordedImages(self, recording, self._picture(pixels), tuple(notes), crops)
+        return RecordedImages(self, recording, self.picture(pixels), tuple(notes), crops)
+
+    def _read(
+        self, inputs: ImageInput | Sequence[ImageInput], notes: list[str]
+    ) -> list[Image.Image]:
+        given: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        if not given:
+            raise InputError("the list of images is empty; give at least one")
+        return [read_image(item, notes) for item in given]
+
+    def pixels(self, inputs: ImageInput | Sequence[ImageInput], notes: list[str]) -> Tensor:
+        """One image or several as the model reads them; what it does not see goes to the notes."""
+        images = self._read(inputs, notes)
+        notes += crop_note([self.crop(image.size) for image in images])
+        return self._prepare(images)
 
     def crop(self, size: tuple[int, int]) -> Crop | None:
         """What the model sees of a photo of that size (width, height), where that is known."""
@@ -86,7 +97,7 @@ class ImagePipeline(Pipeline):
 
         (1, channels, height, width), from 0 to 1.
         """
-        return self._picture(self._prepare([image]))
+        return self.picture(self._prepare([image]))
 
     def fit(self, image: Image.Image) -> Tensor:
         """A picture stretched straight to the model's input size, with nothing cut off."""
@@ -118,7 +129,8 @@ class ImagePipeline(Pipeline):
         red, green, blue = np.broadcast_to(np.asarray(self._mean, float), 3).tolist()
         return round(255 * red), round(255 * green), round(255 * blue)
 
-    def _picture(self, pixels: Tensor) -> Tensor:
+    def picture(self, pixels: Tensor) -> Tensor:
+        """Pixels as they were before the model's normalisation, from 0 to 1."""
         return (pixels * self._column(self._std) + self._column(self._mean)).clamp(0, 1)
 
     def _column(self, values: Sequence[float]) -> Tensor:

@@ -29,6 +29,8 @@ class Kind:
     maker: str
     output: Any = "logits"
     labelled: bool = True
+    #: starts of the names of weights that may be missing, because nothing asks for them
+    optional: tuple[str, ...] = ()
 
     def make(self, folder: Path, name: str, explainer: Explainer) -> Pipeline:
         """The pipeline of a model whose directory is ``folder``."""
@@ -48,6 +50,10 @@ SOUND = Kind("sound", "AutoModelForAudioClassification", "hearing:sound_pipeline
 SPEECH = Kind("speech", "AutoModelForSpeechSeq2Seq", "answering:speech_pipeline", labelled=False)
 TRANSLATION = Kind(
     "translation", "AutoModelForSeq2SeqLM", "answering:translation_pipeline", labelled=False
+)
+TOWERS = Kind("towers", "AutoModel", "towers:towers_pipeline", "logits_per_image", labelled=False)
+ENCODER = Kind(
+    "encoder", "AutoModel", "encoders:encoder_pipeline", None, labelled=False, optional=("pooler.",)
 )
 
 #: the end of an architecture's name, and its kind
@@ -77,6 +83,17 @@ KINDS = {
         "video", "AutoModelForVideoClassification", "videos:video_pipeline"
     ),
     "MarianMTModel": TRANSLATION,
+    "CLIPModel": TOWERS,
+    "SiglipModel": TOWERS,
+    "AlignModel": TOWERS,
+    "VisionTextDualEncoderModel": TOWERS,
+    "ViltForQuestionAnswering": Kind(
+        "picture questions", "ViltForQuestionAnswering", "both:both_pipeline"
+    ),
+    "ViltForImageAndTextRetrieval": Kind(
+        "picture questions", "ViltForImageAndTextRetrieval", "both:both_pipeline", labelled=False
+    ),
+    "Model": ENCODER,
 }
 
 #: names that end as another kind's do, or that only some families' may have: the end, the model
@@ -105,9 +122,10 @@ def kind_of(config: dict[str, Any], name: str) -> Kind:
         for ending, families, kind in FAMILIES:
             if architecture.endswith(ending) and config.get("model_type") in families:
                 return kind
-        for ending, kind in KINDS.items():
-            if architecture.endswith(ending):
-                return kind
+        endings = [ending for ending in KINDS if architecture.endswith(ending)]
+        longest = max(endings, key=len, default="")
+        if endings and not (longest == "Model" and "Head" in architecture):
+            return KINDS[longest]
     raise ModelError(
         f"{name} is {' and '.join(architectures) or 'of unknown architecture'}, which whyformer "
         f"does not load by name; expected an architecture that ends in {' or '.join(KINDS)}; any "

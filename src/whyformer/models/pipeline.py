@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
-from whyformer.errors import ModelError, first_line
+from whyformer.errors import ModelError, TargetError, first_line
 from whyformer.explainer import Explainer
-from whyformer.methods import DEFAULT_METHOD, default_methods, get_method
+from whyformer.methods import DEFAULT_METHOD, Method, default_methods, get_method
 from whyformer.targets import class_index
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ class Pipeline(ABC):
     takes: ClassVar[str]
     #: the method that answers where none is named
     usual: ClassVar[str] = DEFAULT_METHOD
+    #: what else belongs to an input, by its name in a call, such as an image's ``text``
+    beside: ClassVar[tuple[str, ...]] = ()
+    #: what of it must be there, and what is said where it is not
+    needs: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, name: str, explainer: Explainer) -> None:
         #: what people are shown, and what ``whyformer.load`` was given
@@ -97,7 +101,7 @@ class Pipeline(ABC):
     def record(self, inputs: Any, *, progress: bool = False) -> Recorded:
         """Run the forward once and keep it: further targets and methods cost no new one.
 
-        ``progress`` shows a bar where the reading takes long.
+        ``progress`` shows a bar where the reading takes long. What ``beside`` names comes by name.
         """
 
     def __call__(
@@ -110,7 +114,8 @@ class Pipeline(ABC):
     ) -> Explanation:
         """Explain an input for a class: index, label, list of them, function, None = predicted."""
         get_method(method), get_preset(preset)
-        return self.record(inputs).explain(target, method, preset, **options)
+        recorded = self.record(inputs, **self._taken(options))
+        return recorded.explain(target, method, preset, **options)
 
     def compare(
         self,
@@ -121,7 +126,18 @@ class Pipeline(ABC):
         **options: Any,
     ) -> list[Explanation]:
         """The same question answered by several methods; by default all that are not slow."""
-        return self.record(inputs).compare(target, methods, preset, **options)
+        recorded = self.record(inputs, **self._taken(options))
+        return recorded.compare(target, methods, preset, **options)
+
+    def check_beside(self, given: Collection[str]) -> None:
+        """Refuse a question that lacks what the model must have beside its input."""
+        for name, sentence in self.needs.items():
+            if name not in given:
+                raise TargetError(f"{self.name} {sentence}")
+
+    def _taken(self, options: dict[str, Any]) -> dict[str, Any]:
+        """What belongs to the input, taken out of a call's options."""
+        return {name: options.pop(name) for name in self.beside if name in options}
 
     def __repr__(self) -> str:
         count = len(self.labels) if self.labels else "unnamed"
@@ -136,6 +152,15 @@ class Recorded(ABC):
     def __init__(self, pipeline: Pipeline, logits: Tensor) -> None:
         self.pipeline = pipeline
         self.logits = logits
+
+    @property
+    def labels(self) -> list[str] | None:
+        """What the columns of the logits are called."""
+        return self.pipeline.labels
+
+    def index_of(self, item: Any) -> Any:
+        """The number of a class that was named or numbered."""
+        return self.pipeline.index_of(item)
 
     @property
     def bytes(self) -> int:
@@ -163,11 +188,11 @@ class Recorded(ABC):
         matrix: bool = True,
         **options: Any,
     ) -> list[Explanation]:
-        """One explanation a method; class-agnostic methods get no target."""
+        """One explanation a method; those that look at no target get none."""
         chosen = [get_method(name) for name in methods or default_methods()]
         return [
             self._explain(
-                target if method.class_specific else None,
+                target if self.looks_at_target(method) else None,
                 method.name,
                 preset,
                 matrix=matrix,
@@ -179,6 +204,10 @@ class Recorded(ABC):
     def __repr__(self) -> str:
         shape = "x".join(str(n) for n in self.logits.shape)
         return f"{type(self).__name__}({self.pipeline.name!r}, logits {shape})"
+
+    def looks_at_target(self, method: Method) -> bool:
+        """Whether a method's answer depends on the target."""
+        return method.class_specific
 
     @abstractmethod
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation: ...

@@ -54,7 +54,7 @@ class RegionsPipeline(ImagePipeline):
         notes: list[str] = []
         pixels = self._prepare([read_image(given[0], notes)])
         recording = self.explainer.record(pixels)
-        return RecordedRegions(self, recording, self._picture(pixels), tuple(notes))
+        return RecordedRegions(self, recording, self.picture(pixels), tuple(notes))
 
 
 class RecordedRegions(Recorded):

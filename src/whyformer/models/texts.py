@@ -78,10 +78,7 @@ class TextPipeline(Pipeline):
         return {"longest": self.longest}
 
     def _prepared_example(self) -> bytes:
-        settings = json.loads(self.tokenizer.backend_tokenizer.to_str())
-        for passing in ("truncation", "padding"):
-            settings.pop(passing, None)
-        return json.dumps(settings, sort_keys=True).encode()
+        return tokenizer_settings(self.tokenizer)
 
     def reading(self, longest: int) -> TextPipeline:
         """The same model, read fewer pieces at once than it could take."""
@@ -162,6 +159,14 @@ class RecordedTexts(Recorded):
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         return self._recording.explain(target, method, preset, **options)
+
+
+def tokenizer_settings(tokenizer: Any) -> bytes:
+    """All settings that last: a call's truncation and padding are no part of them."""
+    settings = json.loads(tokenizer.backend_tokenizer.to_str())
+    for passing in ("truncation", "padding"):
+        settings.pop(passing, None)
+    return json.dumps(settings, sort_keys=True).encode()
 
 
 def check_text(text: Any) -> None:

@@ -21,17 +21,28 @@ UNSEEN = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def load_tokenizer(folder: Path, name: str) -> Any:
-    """The tokenizer of a model's directory, which must be a fast one."""
-    from transformers import AutoTokenizer
+    """The tokenizer of a model's directory, which must be a fast one.
+
+    Where its own class is slow, or needs a package that is not there, its tokenizer.json is enough.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     if not any(found for pattern in TOKENIZERS for found in folder.glob(pattern)):
         raise ModelError(
             f"{name} has no tokenizer: expected tokenizer.json, a vocabulary or a *.model file"
         )
+    whole = (folder / "tokenizer.json").is_file()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
+        try:
+            tokenizer: Any = AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+        except ImportError:
+            if not whole:
+                raise
+            tokenizer = None
+        if whole and (tokenizer is None or not tokenizer.is_fast):
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     except Exception as error:
         raise ModelError(f"{name}'s tokenizer cannot be used: {first_line(error)}") from error
     return fast(tokenizer, name)

@@ -220,7 +220,7 @@ def make_sheet(
             "two explanations are by the same method for the same class, or by different presets; "
             "draw them on sheets of their own"
         )
-    shared = len(numbers) > 1
+    shared = len(numbers) > 1 and first.one_scale
     views = [[view for e in given for view in _views(e, sample, i, shared)] for i in numbers]
     if shared:
         views = _on_one_scale(views)

@@ -42,7 +42,7 @@ async function copy(what, { question, input, shown, link }, say) {
   if (what !== "link") {
     const content = input.text ?? input.name ?? `${input.example}.png`;
     const { model, methods, preset } = question;
-    const recipe = { model, content, targets: shown, methods, preset };
+    const recipe = { model, content, ...input.beside, targets: shown, methods, preset };
     text = (await (await checked(await postJson("recipe", recipe))).json())[what];
     remark = input.example && !input.text ? "Save the example's picture under that name first." : "";
   }

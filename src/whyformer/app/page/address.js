@@ -8,7 +8,7 @@ const LONGEST_TEXT = 4000;
 export function readAddress(hash = location.hash) {
   const fields = new URLSearchParams(hash.slice(1));
   const settings = {};
-  for (const name of ["model", "text", "example", "method", "preset"]) {
+  for (const name of ["model", "text", "example", "beside", "method", "preset"]) {
     if (fields.has(name)) settings[name] = fields.get(name);
   }
   const targets = fields.getAll("class").map(Number).filter(Number.isInteger);
@@ -20,10 +20,11 @@ export function readAddress(hash = location.hash) {
   return { ...settings, look };
 }
 
-export function makeAddress({ model, input, targets, method, all, preset, look }, usual) {
+export function makeAddress({ model, input, beside, targets, method, all, preset, look }, usual) {
   const fields = new URLSearchParams({ model });
   if (input?.example) fields.set("example", input.example);
   else if (input?.text && input.text.length <= LONGEST_TEXT) fields.set("text", input.text);
+  if (beside && beside.length <= LONGEST_TEXT) fields.set("beside", beside);
   targets.forEach((index) => fields.append("class", index));
   if (method !== usual.method && !all) fields.set("method", method);
   if (all) fields.set("all", "1");

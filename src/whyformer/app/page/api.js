@@ -35,13 +35,14 @@ async function send(path, question, input, signal) {
     const response = await postJson(path, { ...question, input: input.key }, signal);
     if (response.status !== 410) return response;
   }
+  const whole = { ...question, ...input.beside };
   if (!input.file) {
     const content = input.example ? { example: input.example } : { text: input.text };
-    return postJson(path, { ...question, ...content }, signal);
+    return postJson(path, { ...whole, ...content }, signal);
   }
   const form = new FormData();
   form.append("image", input.file, input.name);
-  for (const [name, value] of Object.entries(question)) {
+  for (const [name, value] of Object.entries(whole)) {
     for (const part of Array.isArray(value) ? value : [value]) {
       if (part !== null) form.append(name, String(part));
     }

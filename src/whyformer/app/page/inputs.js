@@ -3,8 +3,10 @@
 const TYPING_PAUSE = 300;
 const byId = (id) => document.getElementById(id);
 
-/** Calls chosen(input) for every input; an input is a file, an example or a text. */
-export function listen(chosen) {
+/** Calls chosen(input) for every input; an input is a file, an example or a text.
+
+    Calls besides(lines) with what is typed to be read beside it. */
+export function listen(chosen, besides) {
   const text = byId("text");
   let timer;
   const typed = () => chosen({ kind: "text", text: text.value });
@@ -12,6 +14,14 @@ export function listen(chosen) {
     clearTimeout(timer);
     timer = setTimeout(typed, TYPING_PAUSE);
     fit(text);
+  });
+
+  const beside = byId("beside");
+  let soon;
+  beside.addEventListener("input", () => {
+    clearTimeout(soon);
+    soon = setTimeout(() => besides(beside.value), TYPING_PAUSE);
+    fit(beside);
   });
 
   const take = (file) => chosen({ kind: "image", file, name: file.name || "pasted image" });
@@ -80,6 +90,16 @@ export function showInput(kind, input) {
   for (const button of document.querySelectorAll("[data-example]")) {
     button.setAttribute("aria-pressed", String(button.dataset.example === input?.example));
   }
+}
+
+/** The field for what a model reads beside its input, where it reads anything. */
+export function showBeside(label, text) {
+  byId("beside-input").hidden = !label;
+  byId("beside-label").textContent = label;
+  if (byId("beside").value !== text && document.activeElement !== byId("beside")) {
+    byId("beside").value = text;
+  }
+  if (label) fit(byId("beside"));
 }
 
 function fit(text) {

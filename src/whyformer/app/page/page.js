@@ -3,7 +3,7 @@
 import { readAddress, makeAddress } from "./address.js";
 import { listenForActions } from "./actions.js";
 import { ask, get } from "./api.js";
-import { listen, showExamples, showInput } from "./inputs.js";
+import { listen, showBeside, showExamples, showInput } from "./inputs.js";
 import { makeInside } from "./inside.js";
 import { makeSearch } from "./search.js";
 
@@ -18,6 +18,7 @@ const usual = { method: usualMethod, preset: usualPreset, opacity: 80 };
 const state = {
   model: models[0],
   inputs: { image: null, text: null },
+  beside: "",
   targets: [],
   method: usual.method,
   all: false,
@@ -35,6 +36,23 @@ const examplesOf = (model) => examples.filter((example) => example.model === mod
 const inputNow = () => state.inputs[state.model.kind];
 const usualMethods = methods.filter((method) => !method.on_request).map((method) => method.name);
 
+/** What the model reads beside its input, as the server takes it; null where it lacks it still. */
+function besideNow() {
+  const typed = state.beside.trim();
+  const [what] = state.model.beside;
+  if (what === "text") {
+    const lines = typed.split("\n").map((line) => line.trim()).filter(Boolean);
+    return lines.length ? { texts: [...new Set(lines)] } : null;
+  }
+  if (what === "similar_to") return typed ? { similar_to: typed } : null;
+  return {};
+}
+
+const BESIDE = {
+  text: "Texts to compare the picture with, one a line",
+  similar_to: "A text to compare it with",
+};
+
 function questionNow() {
   const { model, targets, all, method, preset } = state;
   const names = all ? usualMethods : [method];
@@ -47,15 +65,18 @@ async function answer() {
   running?.abort();
   running = null;
   showInput(state.model.kind, inputNow());
+  showBeside(BESIDE[state.model.beside[0]] ?? "", state.beside);
   remember();
   const input = inputNow();
-  if (!input || (input.kind === "text" && !input.text.trim())) return showNothing();
+  const empty = !input || (input.kind === "text" && !input.text.trim());
+  if (empty || !besideNow()) return showNothing();
   const mine = (running = new AbortController());
   const late = setTimeout(() => showBusy(true), PATIENCE);
   byId("view").setAttribute("aria-busy", "true");
   try {
     const question = { ...questionNow(), detail: true };
-    const response = await ask("explain", question, input, mine.signal);
+    const sent = { ...input, beside: besideNow() };
+    const response = await ask("explain", question, sent, mine.signal);
     const document = await response.json();
     input.key = document.input;
     await decoded(document);
@@ -83,6 +104,14 @@ async function decoded(document) {
 function change(changes) {
   Object.assign(state, changes);
   return answer();
+}
+
+function chooseBeside(beside) {
+  if (inputNow()) inputNow().key = "";
+  state.look.chosen = null;
+  shown.newest = 0;
+  inside.forget();
+  change({ beside, targets: [] });
 }
 
 function chooseInput(input) {
@@ -141,8 +170,10 @@ function show(document) {
   shown = { targets: agnostic ? shown.targets : known, newest: shown.newest, document };
   document.start = { ...state.look, all: state.all };
   byId("alert").hidden = true;
-  byId("actions").hidden = byId("inside").hidden = false;
+  byId("actions").hidden = false;
+  byId("inside").hidden = state.model.beside.length > 0;
   search.show(state.model);
+  search.node.hidden = state.model.beside.length > 0;
   const host = { methods, ask: onAsk, changed: onChanged, search: search.node, options };
   const before = takeDown;
   takeDown = whyformerViewer(byId("view"), document, host);
@@ -158,6 +189,7 @@ function showNothing() {
   byId("alert").hidden = true;
   showBusy(false);
   const begin = state.model.kind === "text" ? "Type a text" : "Drop a picture";
+  if (!besideNow() && inputNow()) return say(`${BESIDE[state.model.beside[0]]}: type to begin.`);
   say(`${begin} to begin.`);
   if (state.targets.length) sayWhatIsAsked(begin).catch(fail);
 }
@@ -238,7 +270,7 @@ function remember() {
 
 /** Sets everything as the address says; what it does not say is as usual. */
 function restore() {
-  const { model, text, example, look, ...settings } = readAddress();
+  const { model, text, example, look, beside = "", ...settings } = readAddress();
   const known = models.find((candidate) => candidate.name === model);
   state.model = known || models[0];
   const { kind } = state.model;
@@ -246,7 +278,7 @@ function restore() {
   const named = offered.find((candidate) => candidate.name === example) || offered[0];
   if (kind === "text" && text !== undefined) state.inputs[kind] = { kind, text };
   else state.inputs[kind] = named ? fromExample(named) : null;
-  Object.assign(state, { targets: [], method: usual.method, all: false, preset: usual.preset });
+  Object.assign(state, { beside, targets: [], method: usual.method, all: false, preset: usual.preset });
   Object.assign(state, settings, { look: { opacity: usual.opacity, chosen: null, ...look } });
   options.querySelector("select").value = state.preset;
   showModels();
@@ -262,14 +294,14 @@ const search = makeSearch(pickClass);
 const options = makeOptions();
 const current = () => ({
   question: { ...questionNow(), targets: shown.targets, runner_up: false },
-  input: inputNow(),
+  input: { ...inputNow(), beside: besideNow() ?? {} },
   link: new URL(addressNow(), location.href).href,
   look: state.look,
   shown: shown.targets,
   classes: new Map(shown.targets.map((index) => [index, labelOf(index)])),
 });
 const inside = makeInside(() => (shown.document ? current() : null));
-listen(chooseInput);
+listen(chooseInput, chooseBeside);
 listenForActions(current, say, fail);
 byId("cancel").addEventListener("click", () => {
   running?.abort();

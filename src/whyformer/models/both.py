@@ -1,0 +1,108 @@
+"""An image and a text in one stream: a question about a picture, and its answer's two parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from whyformer.errors import InputError
+from whyformer.explainer import Explainer
+from whyformer.explanation import MULTI_LABEL, REGRESSION, Explanation
+from whyformer.models.hugging_face import load_processor, longest_text, prepared_by
+from whyformer.models.images import ImageInput, ImagePipeline
+from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.reading import ReadTexts, TextReader
+from whyformer.models.vocabulary import load_tokenizer
+from whyformer.recording import Recording
+from whyformer.words import unknown_note
+
+#: what the head's one number is, where it says how well text and image fit
+FITS = "fits"
+
+
+class BothPipeline(Pipeline):
+    """A model that reads an image and a text together, such as ViLT.
+
+    ``why("photo.jpg", text="what is on the table?")``: the answers are the classes.
+    """
+
+    kind = "picture questions"
+    takes = "image"
+    beside = ("text",)
+    needs: ClassVar[Mapping[str, str]] = {
+        "text": "reads an image and a text, and no text was given; give "
+        'text="what is on the table?", on the command line --text'
+    }
+
+    def __init__(
+        self, name: str, explainer: Explainer, images: ImagePipeline, texts: TextReader
+    ) -> None:
+        super().__init__(name, explainer)
+        self._images, self._texts = images, texts
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        return {**self._images.reads, "longest": self._texts.longest}
+
+    def _prepared_example(self) -> bytes:
+        return self._images._prepared_example() + self._texts.settings
+
+    def record(
+        self, inputs: ImageInput, *, progress: bool = False, text: str | Sequence[str] = ()
+    ) -> Recorded:
+        """Read one image and one text, and run the model's forward once."""
+        texts = [text] if isinstance(text, str) else list(text)
+        self.check_beside({"text"} if texts else {})
+        if len(texts) > 1 or isinstance(inputs, list | tuple):
+            raise InputError(
+                f"{self.name} reads one image and one text at a time; give one of each"
+            )
+        read = self._texts.read(texts)
+        notes = unknown_note(read.pieces)
+        pixels = self._images.pixels(inputs, notes)
+        mask = torch.ones(len(pixels), *pixels.shape[-2:], dtype=torch.long)
+        recording = self.explainer.record(
+            {**read.inputs, "pixel_values": pixels, "pixel_mask": mask}
+        )
+        return RecordedBoth(self, recording, self._images.picture(pixels), read, tuple(notes))
+
+
+class RecordedBoth(Recorded):
+    """An image and a text that a model has read together, ready for questions."""
+
+    _recording: Recording
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        recording: Recording,
+        picture: torch.Tensor,
+        read: ReadTexts,
+        notes: tuple[str, ...],
+    ) -> None:
+        super().__init__(pipeline, recording.logits)
+        self._recording, self._picture, self._read = recording, picture, read
+        self._notes = notes
+
+    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
+        found = self._recording.explain(target, method, preset, **options)
+        found = found.showing("pixel_values", picture=self._picture, title="image")
+        found = found.showing("input_ids", pieces=self._read.pieces, title="text")
+        return replace(found, notes=(*self._notes, *found.notes))
+
+
+def both_pipeline(folder: Path, name: str, explainer: Explainer) -> BothPipeline:
+    if type(explainer.model).__name__.endswith("Retrieval"):
+        explainer = Explainer(explainer.model, output=explainer.output, labels=[FITS])
+        explainer.problem = REGRESSION
+    else:
+        # Several answers may be right: the head was trained with a sigmoid for each.
+        explainer.problem = MULTI_LABEL
+    tokenizer = load_tokenizer(folder, name)
+    reader = TextReader(tokenizer, longest_text(explainer.model, tokenizer))
+    images = prepared_by(load_processor(folder, name), name, explainer)
+    return BothPipeline(name, explainer, images, reader)

@@ -1,0 +1,243 @@
+"""Models without a head: why are two inputs similar, and what does one unit see?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from whyformer.engine.outputs import as_output
+from whyformer.errors import InputError, ModelError, TargetError
+from whyformer.explainer import Explainer
+from whyformer.explanation import REGRESSION, Explanation
+from whyformer.methods import get_method
+from whyformer.models.hugging_face import load_processor, longest_text, prepared_by
+from whyformer.models.images import ImageInput, ImagePipeline
+from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.reading import TextReader
+from whyformer.models.sentence_layout import read_layout
+from whyformer.models.similarity import (
+    OTHER,
+    Features,
+    Pool,
+    Similarity,
+    beside,
+    first_token,
+    pooled,
+)
+from whyformer.models.vocabulary import load_tokenizer
+from whyformer.recording import Recording
+from whyformer.targets import class_index
+from whyformer.words import unknown_note
+
+SIMILAR = "similar"
+
+
+class Prepared(NamedTuple):
+    """An input as the model reads it, and as people see it: the arguments of ``showing``."""
+
+    inputs: dict[str, Tensor]
+    shown: dict[str, Any]
+
+
+class EncoderPipeline(Pipeline):
+    """A model without a head.
+
+    Two inputs are asked about by their similarity, the cosine of their features; one input by one
+    unit of its features: ``target=17``.
+    """
+
+    kind = "encoder"
+    beside = ("similar_to",)
+
+    def __init__(self, name: str, explainer: Explainer, pool: Pool, notes: Sequence[str]) -> None:
+        super().__init__(name, explainer)
+        self._features = Features(explainer.model, pool)
+        self._notes = tuple(notes)
+
+    @property
+    def labels(self) -> None:
+        return None
+
+    def record(self, inputs: Any, *, progress: bool = False, similar_to: Any = None) -> Recorded:
+        """Read one input, or two to compare, in one forward of both."""
+        notes = list(self._notes)
+        if similar_to is None and self.takes == "text" and isinstance(inputs, tuple):
+            inputs, similar_to = self._two(inputs)
+        first = self.prepare(inputs, notes)
+        shown = {self._main: {**first.shown, "title": self.takes}}
+        if similar_to is None:
+            recording = self._explainer(self._features).record(first.inputs)
+            return RecordedFeatures(self, recording, shown, notes)
+        second = self.prepare(similar_to, notes)
+        counts = len(first.inputs[self._main]), len(second.inputs[self._main])
+        if counts[0] != counts[1]:
+            raise InputError(
+                f"{counts[0]} {self.takes}s are compared with {counts[1]}; give as many to each"
+            )
+        shown[OTHER + self._main] = {**second.shown, "title": f"other {self.takes}"}
+        explainer = self._explainer(Similarity(self._features), [SIMILAR])
+        recording = explainer.record(beside(first.inputs, second.inputs))
+        return RecordedFeatures(self, recording, shown, notes)
+
+    @abstractmethod
+    def prepare(self, given: Any, notes: list[str]) -> Prepared:
+        """From what people have to what the model reads."""
+
+    @property
+    def _main(self) -> str:
+        return "pixel_values" if self.takes == "image" else "input_ids"
+
+    def _two(self, given: tuple[Any, ...]) -> tuple[Any, Any]:
+        if len(given) != 2:
+            raise InputError(f"{len(given)} texts were given; give two to compare, as a tuple")
+        return given
+
+    def _explainer(self, model: Any, labels: list[str] | None = None) -> Explainer:
+        explainer = Explainer(model, labels=labels, grid=self.explainer.grid)
+        explainer.problem = REGRESSION
+        return explainer
+
+
+class ImageEncoder(EncoderPipeline):
+    """Features of images: DINOv2, ViT and others without a head."""
+
+    takes = "image"
+
+    def __init__(
+        self,
+        name: str,
+        explainer: Explainer,
+        images: ImagePipeline,
+        pool: Pool,
+        notes: Sequence[str],
+    ) -> None:
+        super().__init__(name, explainer, pool, notes)
+        self._images = images
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        return self._images.reads
+
+    def _prepared_example(self) -> bytes:
+        return self._images._prepared_example()
+
+    def prepare(self, given: ImageInput | Sequence[ImageInput], notes: list[str]) -> Prepared:
+        pixels = self._images.pixels(given, notes)
+        return Prepared({"pixel_values": pixels}, {"picture": self._images.picture(pixels)})
+
+
+class SentenceEncoder(EncoderPipeline):
+    """Features of sentences; two to compare may also come as a tuple."""
+
+    takes = "text"
+
+    def __init__(
+        self, name: str, explainer: Explainer, texts: TextReader, pool: Pool, notes: Sequence[str]
+    ) -> None:
+        super().__init__(name, explainer, pool, notes)
+        self._texts = texts
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        return {"longest": self._texts.longest}
+
+    def _prepared_example(self) -> bytes:
+        return self._texts.settings
+
+    def prepare(self, given: str, notes: list[str]) -> Prepared:
+        read = self._texts.read([given])
+        notes += unknown_note(read.pieces)
+        return Prepared(read.inputs, {"pieces": read.pieces})
+
+
+class RecordedFeatures(Recorded):
+    """One input or two that a model without a head has read."""
+
+    _recording: Recording
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        recording: Recording,
+        shown: Mapping[str, dict[str, Any]],
+        notes: Sequence[str],
+    ) -> None:
+        super().__init__(pipeline, recording.logits)
+        self._recording, self._shown, self._notes = recording, shown, tuple(notes)
+
+    @property
+    def labels(self) -> list[str]:
+        """The similarity's name, or the units' names."""
+        count = self.logits.shape[-1]
+        return self._recording.labels or [f"unit {i}" for i in range(count)]
+
+    def index_of(self, item: Any) -> int:
+        return class_index(item, self.logits.shape[-1], self.labels)
+
+    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
+        if target is None and len(self._shown) == 1 and get_method(method).class_specific:
+            raise TargetError(
+                f"{self.pipeline.name} has no head, and so no prediction to ask about; give "
+                f"similar_to=..., or target=17 for one of its {self.logits.shape[-1]} units"
+            )
+        if isinstance(target, str):
+            target = self.index_of(target)
+        explanation = self._recording.explain(target, method, preset, **options)
+        for name, shown in self._shown.items():
+            explanation = explanation.showing(name, **shown)
+        # The lengths that Similarity holds fixed are no cut of the model's.
+        notes = [note for note in explanation.notes if "similarity.py" not in note]
+        return replace(
+            explanation, labels=self.labels, notes=(*self._notes, *notes), one_scale=False
+        )
+
+
+def encoder_pipeline(folder: Path, name: str, explainer: Explainer) -> EncoderPipeline:
+    model: Any = explainer.model
+    main = getattr(model, "main_input_name", "")
+    pictures = (folder / "preprocessor_config.json").is_file()
+    if getattr(model.config, "is_encoder_decoder", False) or (main == "input_ids" and pictures):
+        raise ModelError(
+            f"{name} is {type(model).__name__}, which reads several inputs and has no head that "
+            "answers; use whyformer.Explainer(model)"
+        )
+    if main == "pixel_values":
+        images = prepared_by(load_processor(folder, name), name, explainer)
+        return ImageEncoder(name, explainer, images, *image_pooling(explainer))
+    if main != "input_ids":
+        raise ModelError(f"{name} reads {main or 'no known input'}; use whyformer.Explainer(model)")
+    tokenizer = load_tokenizer(folder, name)
+    layout = read_layout(folder, name)
+    longest = min(longest_text(model, tokenizer), layout.longest or 10**9)
+    reader = TextReader(tokenizer, longest)
+    if explainer.output is not None:
+        return SentenceEncoder(name, explainer, reader, given_pooling(explainer), [])
+    return SentenceEncoder(name, explainer, reader, layout.pool, layout.notes)
+
+
+def image_pooling(explainer: Explainer) -> tuple[Pool, list[str]]:
+    """What is a model's own word on an image, and what that is called."""
+    model: Any = explainer.model
+    if explainer.output is not None:
+        return given_pooling(explainer), []
+    # Poolers with a dense layer were trained with a head that is not there, or not at all.
+    if hasattr(getattr(model, "pooler", None), "dense") or not returns_pooled(model):
+        return first_token, ["the features are the class token's, last_hidden_state[:, 0]"]
+    return pooled, ["the features are the model's pooler_output"]
+
+
+def returns_pooled(model: Any) -> bool:
+    import inspect
+
+    stated = inspect.signature(type(model).forward).return_annotation
+    return "Pooling" in str(stated)
+
+
+def given_pooling(explainer: Explainer) -> Pool:
+    """``output=`` of the caller."""
+    return lambda output, inputs: as_output(output, explainer.output)

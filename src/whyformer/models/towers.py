@@ -1,0 +1,160 @@
+"""Two towers, one for images and one for texts: which text fits an image, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from whyformer.errors import InputError, ModelError
+from whyformer.explainer import Explainer
+from whyformer.explanation import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Explanation
+from whyformer.methods import Method
+from whyformer.models.hugging_face import load_processor, longest_text, prepared_by
+from whyformer.models.images import ImageInput, ImagePipeline
+from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.reading import ReadTexts, TextReader
+from whyformer.models.vocabulary import load_tokenizer
+from whyformer.recording import Recording
+from whyformer.targets import Resolver, class_index
+from whyformer.words import unknown_note
+
+
+class TowersPipeline(Pipeline):
+    """An image and texts, of which the model says how well each fits.
+
+    The texts are the classes: ``why("photo.jpg", text=["a cat", "a dog"], target="a cat")``.
+    """
+
+    kind = "towers"
+    takes = "image"
+    beside = ("text",)
+    needs: ClassVar[Mapping[str, str]] = {
+        "text": "compares an image with texts, and no text was given; give "
+        'text=["a cat", "a cup of coffee"], on the command line --text once for each'
+    }
+
+    def __init__(
+        self, name: str, explainer: Explainer, images: ImagePipeline, texts: TextReader
+    ) -> None:
+        super().__init__(name, explainer)
+        self._images, self._texts = images, texts
+
+    @property
+    def labels(self) -> None:
+        """None: the classes are the texts that come with an image."""
+        return None
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        return {**self._images.reads, "longest": self._texts.longest}
+
+    def _prepared_example(self) -> bytes:
+        return self._images._prepared_example() + self._texts.settings
+
+    def record(
+        self,
+        inputs: ImageInput | Sequence[ImageInput],
+        *,
+        progress: bool = False,
+        text: str | Sequence[str] = (),
+    ) -> Recorded:
+        """Read images, each beside all texts, and run the model's forward once."""
+        texts = [text] if isinstance(text, str) else list(text)
+        self.check_beside({"text"} if texts else {})
+        read = self._texts.read(texts)
+        twice = next((t for i, t in enumerate(texts) if t in texts[:i]), None)
+        if twice is not None:
+            raise InputError(f"the text {twice!r} is given twice; give every text once")
+        notes = unknown_note(read.pieces)
+        pixels = self._images.pixels(inputs, notes)
+        if self._texts.padded:
+            notes.append("the model reads the padding behind a text as well; it is not shown")
+        explainer = Explainer(
+            self.model, output=self.explainer.output, labels=texts, grid=self.explainer.grid
+        )
+        explainer.problem = self.problem(len(texts))
+        recording = explainer.record({"pixel_values": pixels, **read.inputs})
+        return RecordedTowers(self, recording, self._images.picture(pixels), read, tuple(notes))
+
+    def problem(self, texts: int) -> str:
+        """A sigmoid judges every text on its own; a softmax needs several."""
+        if hasattr(self.model, "logit_bias"):
+            return MULTI_LABEL
+        return SINGLE_LABEL if texts > 1 else REGRESSION
+
+
+class RecordedTowers(Recorded):
+    """Images that a model has compared with texts, ready for questions.
+
+    An explanation shows the images and the texts that were asked about.
+    """
+
+    _recording: Recording
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        recording: Recording,
+        picture: Tensor,
+        read: ReadTexts,
+        notes: tuple[str, ...],
+    ) -> None:
+        super().__init__(pipeline, recording.logits)
+        self._recording, self._picture, self._read = recording, picture, read
+        self._notes = notes
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The texts."""
+        return self._recording.labels
+
+    def index_of(self, item: Any) -> int:
+        return class_index(item, self.logits.shape[-1], self.labels)
+
+    def looks_at_target(self, method: Method) -> bool:
+        """Always: a target names the text whose rows are read."""
+        return True
+
+    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
+        explanation = self._recording.explain(target, method, preset, **options)
+        explanation = explanation.showing(
+            explanation.tokens.name, picture=self._picture, title="image"
+        )
+        notes = (*self._notes, *explanation.notes)
+        return self._showing_texts(replace(explanation, notes=notes, one_scale=False), target)
+
+    def _showing_texts(self, explanation: Explanation, target: Any) -> Explanation:
+        """Of the row of all texts, the asked ones' tokens without the padding."""
+        part = explanation.part("input_ids")
+        places, pieces = self._read.together(self._asked(target))
+        return explanation.showing(
+            part.name,
+            tokens=replace(part.tokens, content=part.content[:, places]),
+            relevance=part.relevance[..., places],
+            pieces=[pieces] * len(self.logits),
+            title="text" if len(self._read.pieces) == 1 else "asked text",
+        )
+
+    def _asked(self, target: Any) -> list[int]:
+        """The texts whose logits a target depends on, of any image."""
+        resolved = Resolver(self.logits, self.logits, self.labels, []).resolve(target)
+        seeds = torch.stack([seed for ((_, seed),) in resolved.starts])
+        return seeds.flatten(0, -2).any(0).nonzero().flatten().tolist()
+
+
+def towers_pipeline(folder: Path, name: str, explainer: Explainer) -> TowersPipeline:
+    model: Any = explainer.model
+    images = prepared_by(load_processor(folder, name), name, explainer)
+    if images.pixels(Image.new("RGB", (32, 32)), []).ndim != 4:
+        raise ModelError(f"{name} compares videos with texts; whyformer loads towers for images")
+    tokenizer = load_tokenizer(folder, name)
+    # SigLIP learnt from texts that were all padded to the same length, without a mask.
+    padded = hasattr(model, "logit_bias")
+    reader = TextReader(tokenizer, longest_text(model.text_model, tokenizer), padded)
+    return TowersPipeline(name, explainer, images, reader)
