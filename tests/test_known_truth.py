@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import whyformer
+from whyformer.demo.scenes import Scene
 from whyformer.demo.stories import Story, draw_story
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
+from whyformer.evaluation.boxes import Boxes, TidyScenes, overlap, share_inside
 from whyformer.evaluation.known import Known
 from whyformer.evaluation.runner import read_records
 from whyformer.evaluation.samples import Samples
@@ -35,6 +38,11 @@ class Told(Samples[Story]):
 @pytest.fixture(scope="module")
 def writer() -> Any:
     return whyformer.load("demo-writer")
+
+
+@pytest.fixture(scope="module")
+def detector() -> Any:
+    return whyformer.load("demo-detector")
 
 
 class TestWriting:
@@ -86,6 +94,44 @@ class TestWriting:
 
     def test_stories_are_the_same_each_time(self) -> None:
         assert Stories(3)[2] == Stories(9)[2] != Stories(3)[1]
+
+
+class TestBoxes:
+    def test_overlap(self) -> None:
+        assert overlap((0, 0, 2, 2), (0, 0, 2, 2)) == 1
+        assert overlap((0, 0, 2, 2), (1, 0, 3, 2)) == pytest.approx(1 / 3)
+        assert overlap((0, 0, 2, 2), (4, 4, 6, 6)) == 0
+
+    def test_share_inside(self) -> None:
+        heat = np.zeros((4, 6))
+        heat[1, 2], heat[3, 5], heat[0, 0] = 3, 1, -7
+        assert share_inside(heat, (2, 1, 4, 3)) == 0.75
+        assert share_inside(np.ones((4, 6)), (2, 1, 4, 3)) == pytest.approx(4 / 24)
+        assert share_inside(np.zeros((4, 6)), (2, 1, 4, 3)) == 0
+
+    def test_every_digit_must_be_found(self, detector: Any) -> None:
+        scene = next(s for s in map(TidyScenes(9).__getitem__, range(9)) if knows(detector, s))
+        moved = replace(scene, masks=np.roll(scene.masks, 48, axis=(1, 2)))
+        renamed = replace(scene, labels=scene.labels[::-1])
+        assert not knows(detector, moved)
+        assert not knows(detector, renamed)
+
+    def test_witness_points_into_the_box(self, detector: Any, tmp_path: Path) -> None:
+        result = evaluate(
+            "boxes", detector, methods=["witness", "rollout"], limit=4, out=tmp_path, progress=False
+        )
+        assert result is not None
+        inside, gain = (result.estimates["witness", m].value for m in result.measures)
+        assert gain > 200
+        records = [r for r in read_records(tmp_path) if r["method"] == "witness"]
+        assert inside == pytest.approx(100 * np.mean([r["inside"] for r in records]))
+        area = 100 * np.mean([r["areas"] for r in records])
+        assert gain == pytest.approx(100 * inside / area)
+        assert 5 < area < 20
+
+
+def knows(detector: Any, scene: Scene) -> bool:
+    return Boxes("stable").knows(detector, scene)
 
 
 def test_the_gradient_is_measured_beside_the_others() -> None:

@@ -30,6 +30,7 @@ EPILOG = """benchmarks:
   sanity         random weights, a little noise, and whether the relevance adds up
   erasure        the prediction without the words found, and with them alone
   writing        is the word that decides the next one among the most relevant
+  boxes          how much of the relevance lies in the box of what a detector found
   all            the paper's three: perturbation, segmentation, rationales
 
 examples:
@@ -45,6 +46,7 @@ examples:
   whyformer evaluate pointing --limit 200 --methods-from mine.py --methods mine,rollout
   whyformer evaluate grid --methods generic_attention,generic_attention:gradient=libra,fullgrad
   whyformer evaluate writing --limit 50                 demo-writer on stories, truth known
+  whyformer evaluate boxes --limit 50                   demo-detector on scenes, truth known
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
 
 image data: a folder for each class (named by ImageNet's number, by index or by label), ImageNet's
@@ -64,9 +66,10 @@ BENCHMARKS = (
     "sanity",
     "erasure",
     "writing",
+    "boxes",
 )
 #: the embedded models for benchmarks whose truth is known
-KNOWN = {"writing": "demo-writer"}
+KNOWN = {"writing": "demo-writer", "boxes": "demo-detector"}
 KINDS = {name: "text" if name in ("rationales", "erasure") else "image" for name in BENCHMARKS}
 PAPER = ("perturbation", "segmentation", "rationales")
 

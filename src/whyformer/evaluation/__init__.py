@@ -11,6 +11,7 @@ from typing import Any
 from whyformer.code import code_of
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, UnknownNameError, nearest
+from whyformer.evaluation.boxes import Boxes
 from whyformer.evaluation.documents import open_documents
 from whyformer.evaluation.erasure import REMOVALS, Erasure
 from whyformer.evaluation.grid import Grid
@@ -52,6 +53,7 @@ BENCHMARKS: dict[str, type[Task]] = {
         Sanity,
         Erasure,
         Writing,
+        Boxes,
     )
 }
 
