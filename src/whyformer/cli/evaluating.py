@@ -29,6 +29,8 @@ EPILOG = """benchmarks:
   saco           do more salient pixels matter more to the prediction, pair by pair
   sanity         random weights, a little noise, and whether the relevance adds up
   erasure        the prediction without the words found, and with them alone
+  writing        is the word that decides the next one among the most relevant
+  boxes          how much of the relevance lies in the box of what a detector found
   all            the paper's three: perturbation, segmentation, rationales
 
 examples:
@@ -43,6 +45,8 @@ examples:
   whyformer evaluate sanity --model ./my-vit --data photos/ --limit 10 --out runs/sanity
   whyformer evaluate pointing --limit 200 --methods-from mine.py --methods mine,rollout
   whyformer evaluate grid --methods generic_attention,generic_attention:gradient=libra,fullgrad
+  whyformer evaluate writing --limit 50                 demo-writer on stories, truth known
+  whyformer evaluate boxes --limit 50                   demo-detector on scenes, truth known
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
 
 image data: a folder for each class (named by ImageNet's number, by index or by label), ImageNet's
@@ -61,7 +65,11 @@ BENCHMARKS = (
     "saco",
     "sanity",
     "erasure",
+    "writing",
+    "boxes",
 )
+#: the embedded models for benchmarks whose truth is known
+KNOWN = {"writing": "demo-writer", "boxes": "demo-detector"}
 KINDS = {name: "text" if name in ("rationales", "erasure") else "image" for name in BENCHMARKS}
 PAPER = ("perturbation", "segmentation", "rationales")
 
@@ -116,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
     if options.limit is not None and options.limit < 1:
         raise InputError(f"--limit {options.limit}: expected at least 1")
     if options.benchmark != "all":
-        why = load_for(options, KINDS[options.benchmark])
+        why = load_fitting(options)
         folder = Path(options.out or default_folder(options.benchmark, why.name, options))
         found = [evaluate_one(options.benchmark, why, chosen, folder, options)]
         present(found, folder, options)
@@ -129,6 +137,13 @@ def run(options: argparse.Namespace) -> int:
         save_report([result for result in found if result is not None], folder)
     present(found, folder, options)
     return exit_code(found)
+
+
+def load_fitting(options: argparse.Namespace) -> Pipeline:
+    """The model that was asked for, or the embedded one for this benchmark."""
+    if options.benchmark in KNOWN:
+        return load_named(options.model or KNOWN[options.benchmark], options)
+    return load_for(options, KINDS[options.benchmark])
 
 
 def exit_code(found: list[Result | None]) -> int:

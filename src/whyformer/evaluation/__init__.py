@@ -11,9 +11,11 @@ from typing import Any
 from whyformer.code import code_of
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, UnknownNameError, nearest
+from whyformer.evaluation.boxes import Boxes
 from whyformer.evaluation.documents import open_documents
 from whyformer.evaluation.erasure import REMOVALS, Erasure
 from whyformer.evaluation.grid import Grid
+from whyformer.evaluation.known import COUNT, Known, KnownTruth
 from whyformer.evaluation.mosaics import CONFIDENCE, Mosaics
 from whyformer.evaluation.perturbation import Perturbation
 from whyformer.evaluation.pointing import Pointing
@@ -28,9 +30,10 @@ from whyformer.evaluation.sanity import Sanity
 from whyformer.evaluation.segmentation import Segmentation
 from whyformer.evaluation.task import Task
 from whyformer.evaluation.texts import CUTS
+from whyformer.evaluation.writing import Writing
 from whyformer.explanation import SINGLE_LABEL
 from whyformer.files import write_whole
-from whyformer.methods import default_methods, get_method
+from whyformer.methods import get_method
 from whyformer.methods.variants import SEPARATOR
 from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline
@@ -49,6 +52,8 @@ BENCHMARKS: dict[str, type[Task]] = {
         Saco,
         Sanity,
         Erasure,
+        Writing,
+        Boxes,
     )
 }
 
@@ -73,8 +78,9 @@ def evaluate(
     """Run a benchmark and write its report; under ``torchrun`` the first process returns it.
 
     ``benchmark``: "perturbation", "segmentation", "pointing", "grid", "saco" or "sanity" for
-    images, "rationales" or "erasure" for texts. ``data``: a folder or file, samples of your own,
-    or None for the embedded scenes and reviews; ``limit`` takes evenly chosen samples, or so many
+    images, "rationales" or "erasure" for texts, "writing" for language models and "boxes" for
+    detectors, on samples whose truth is known. ``data``: a folder or file, samples of your own,
+    or None for the embedded ones; ``limit`` takes evenly chosen samples, or so many
     grids, whose photos the model must recognise with a probability of ``confidence``. ``split`` is
     a part of an ERASER directory or a Hugging Face data set. For texts: ``cut`` is what is read of
     a long document ("head", "tail", "windows"), ``longest`` reads fewer word pieces than the model
@@ -84,22 +90,26 @@ def evaluate(
     """
     task = make_task(benchmark, preset, cut, removal)
     if why.kind != task.kind:
-        raise InputError(f"{benchmark} needs {task.kind}s, and {why.name} reads {why.kind}s")
-    if why.explainer.problem != SINGLE_LABEL:
+        needs = task.needs if isinstance(task, KnownTruth) else f"{task.kind}s"
+        given = f"reads {why.kind}s" if why.kind == why.takes else f"is made for {why.kind}"
+        raise InputError(f"{benchmark} needs {needs}, and {why.name} {given}")
+    if why.explainer.problem != SINGLE_LABEL and not isinstance(task, KnownTruth):
         raise InputError(
             f"{why.name} is a model for {why.explainer.problem.replace('_', ' ')}; the benchmarks "
             "are made for models that choose one of several classes"
         )
     if longest is not None:
         why = shorter(why, longest)
-    chosen = list(dict.fromkeys(get_method(name).name for name in methods or default_methods()))
+    chosen = list(dict.fromkeys(get_method(name).name for name in methods or task.usual_methods()))
+    alone = progress and processes()[0] == 0
     if isinstance(task, Grid):
         photos = open_samples(task, why, data, split, None)
         assert isinstance(why, ImagePipeline)
-        alone = progress and processes()[0] == 0
         samples: Samples[Any] = Mosaics(why, photos, limit, confidence, alone)
     else:
         samples = open_samples(task, why, data, split, limit)
+    if isinstance(task, KnownTruth):
+        samples = Known(task, why, samples, alone)
     folder = Path(out)
     settings = run(
         task,
@@ -150,6 +160,12 @@ def open_samples(
 ) -> Samples[Any]:
     if isinstance(data, Samples):
         samples = data if limit is None else Some(data, limit)
+    elif isinstance(task, KnownTruth):
+        if data is not None:
+            raise InputError(
+                f"{task.name} reads samples whose truth is known, and no {data}; leave the data out"
+            )
+        samples = task.embedded(limit or COUNT)
     elif task.kind == "text":
         samples = open_documents(None if data is None else str(data), split, why.labels, limit)
     else:

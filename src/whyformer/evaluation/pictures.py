@@ -77,9 +77,7 @@ class Answers:
             name = f"{method} {code_of(method)} {self._preset} {target}"
             make = partial(self._ask, asking, target)
             patches = self._cache.remember(name, self._given, make)
-            flat = torch.from_numpy(patches)[None, None]
-            full = F.interpolate(flat, size, mode="bilinear", align_corners=False)
-            found.append(full[0, 0].double().numpy())
+            found.append(enlarged(patches, size))
         return dict(
             zip(wanted, found if chosen.class_specific else found * len(wanted), strict=True)
         )
@@ -89,9 +87,7 @@ class Answers:
             self._forward()
         answer, seconds = self.clock.time(lambda: asking(target))
         self.clock.add(asking.method.name, seconds)
-        pixels = answer.input_relevance
-        found = answer.tokens.to_map(answer.relevance) if pixels is None else pixels
-        return found[0].float().cpu().numpy()
+        return map_of(answer)
 
 
 class Asking:
@@ -132,6 +128,18 @@ class ImageTask(Task):
     def measure_image(
         self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
     ) -> Iterator[tuple[str, Record]]: ...
+
+
+def map_of(answer: Explanation) -> np.ndarray:
+    """Of the pixels where the method reaches them, else of the patches."""
+    pixels = answer.input_relevance
+    found = answer.tokens.to_map(answer.relevance) if pixels is None else pixels
+    return found[0].float().cpu().numpy()
+
+
+def enlarged(heat: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    flat = torch.from_numpy(heat)[None, None]
+    return F.interpolate(flat, size, mode="bilinear", align_corners=False)[0, 0].double().numpy()
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ import numpy as np
 
 from whyformer.code import rules_of
 from whyformer.evaluation.cache import Cache
+from whyformer.methods import default_methods
 from whyformer.models.pipeline import Pipeline
 
 Record = dict[str, Any]
@@ -50,6 +51,10 @@ class Task(ABC):
     name: ClassVar[str]
     #: what its models read
     kind: ClassVar[str]
+
+    def usual_methods(self) -> list[str]:
+        """Those that are measured unless told otherwise."""
+        return default_methods()
 
     def prepare(self, why: Pipeline, sample: Any) -> Any:
         """What can be done to a sample while the model works on the one before.

@@ -1,0 +1,94 @@
+"""Writing: is the word that decides the next one among the most relevant?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from whyformer.demo.stories import ENDS, Story, draw_story
+from whyformer.evaluation.cache import Cache
+from whyformer.evaluation.known import Asking, KnownTruth
+from whyformer.evaluation.metrics import orders_for, tied_share, top
+from whyformer.evaluation.samples import Samples
+from whyformer.evaluation.task import Measure, Record
+from whyformer.evaluation.texts import word_scores
+from whyformer.explanation import Explanation
+from whyformer.models.language import LanguagePipeline
+from whyformer.models.pipeline import Pipeline
+
+STORY_SEED = 3_000_017
+#: the deciding word is looked for among so many
+COUNTS = (1, 2)
+
+
+class Stories(Samples[Story]):
+    """Stories that demo-writer never read."""
+
+    def __init__(self, length: int) -> None:
+        self.name = "stories"
+        self.keys = [f"story-{i:05d}" for i in range(length)]
+
+    def __getitem__(self, index: int) -> Story:
+        return draw_story([STORY_SEED, index])
+
+
+class Writing(KnownTruth):
+    """Ask about the word that answers a story's question."""
+
+    name = "writing"
+    kind = "language"
+    needs = "a language model"
+    model = "demo-writer"
+
+    def embedded(self, count: int) -> Samples[Story]:
+        return Stories(count)
+
+    def knows(self, why: Pipeline, sample: Story) -> bool:
+        assert isinstance(why, LanguagePipeline)
+        said = why.record(sample.text).logits[0].argmax()
+        return int(said) == why.index_of(f" {sample.answer}")
+
+    def measure(
+        self, why: Pipeline, prepared: Story, methods: Sequence[str], cache: Cache
+    ) -> Iterator[tuple[str, Record]]:
+        assert isinstance(why, LanguagePipeline)
+        ids = why.read(prepared.text).ids.to(next(why.model.parameters()).device)
+        asking = Asking(
+            why,
+            prepared.text,
+            lambda: why.model(input_ids=ids),
+            self.preset,
+            lambda name, make: cache.remember(name, prepared.text.encode(), make),
+        )
+        for method in methods:
+            scores = asking(method, f" {prepared.answer}", partial(scores_of, prepared))
+            tied = tied_share(scores, COUNTS)
+            orders = [top(scores, max(COUNTS), i) for i in orders_for(tied)]
+            found = [
+                float(np.mean([prepared.deciding in order[:count] for order in orders]))
+                for count in COUNTS
+            ]
+            record = {"kind": prepared.kind, "found": found, "tied": round(tied, 6)}
+            yield method, {**record, **asking.clock.cost(method)}
+
+    def measures(self) -> list[Measure]:
+        title = "how often the deciding word is the most relevant, and one of the two most relevant"
+        return [
+            Measure(("top_1",), lambda r: [r["found"][0]], table=title, column="top_1"),
+            Measure(("top_2",), lambda r: [r["found"][1]], table=title, column="top_2"),
+        ]
+
+
+def scores_of(story: Story, answer: Explanation) -> np.ndarray:
+    """A score for each word of the story; a start token is no word."""
+    assert answer.pieces is not None
+    return word_scores(answer.pieces[0], answer.relevance[0].tolist(), word_places(story.words))
+
+
+def word_places(words: Sequence[str]) -> np.ndarray:
+    """For every character of a story's text, the word it belongs to: a space to the one before."""
+    joined = [*(word in ENDS for word in words[1:]), False]
+    lengths = [len(word) + (not mark) for word, mark in zip(words, joined, strict=True)]
+    return np.repeat(np.arange(len(words)), lengths)
