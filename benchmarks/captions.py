@@ -2,9 +2,9 @@
 
     python benchmarks/captions.py --scenes 100
 
-Points: how often the named digit's pixels get more relevance than the other's. Inside: their share of
-the positive relevance. Words: how often the two strongest words of a caption that names both digits
-are their names. With 95 % intervals over scenes.
+Points: how often the named digit's pixels get more relevance than the other's. Inside: their share
+of the positive relevance. Words: how often the two strongest words of a caption that names both
+digits are their names. With 95 % intervals over scenes.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from typing import Any
 import whyformer
 from whyformer.demo.scenes import draw_scene
 from whyformer.render.document import document, png_bytes
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 
 CLIENTS = 16
 BOUNDARY = "whyformer-benchmark"

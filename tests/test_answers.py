@@ -20,7 +20,7 @@ from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.models.answers import RecordedAnswer
 from whyformer.render.alignment import ROW, is_answer
 from whyformer.render.document import document
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 
 SOURCE = "the small dog runs"
 ANSWER = "das Haus ist klein"

@@ -22,7 +22,7 @@ from whyformer.app.worker import AbandonedError, Job, Worker
 from whyformer.methods import registry
 from whyformer.methods.registry import Method
 from whyformer.render.document import document
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 
 QUESTION = {"text": "a film", "methods": ["patient", "counted"]}
 

@@ -14,7 +14,7 @@ import whyformer
 from command_line import Run
 from small_towers import save_vilt
 from whyformer.errors import InputError, TargetError
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 
 QUESTION = "is the film witty"
 

@@ -16,7 +16,7 @@ from small_images import save_detector, save_segformer
 from whyformer.errors import InputError, TargetError
 from whyformer.models.detection import EDGES
 from whyformer.render.document import document
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 
 PHOTO = Image.fromarray(np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8))
 

@@ -17,7 +17,7 @@ from whyformer.models import room
 from whyformer.models.prompts import Prompt, _sinks
 from whyformer.models.vocabulary import Vocabulary, pieces_from
 from whyformer.render.prose import marked_words
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 from whyformer.words import words_of
 
 PROMPT = "Once upon a time, there was a little"

@@ -15,7 +15,7 @@ import whyformer
 from whyformer.explanation import Explanation, Sound
 from whyformer.render.document import document
 from whyformer.render.saving import save_sheet
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 from whyformer.render.terminal import to_terminal
 from whyformer.targets import contrast
 from whyformer.words import Piece

@@ -11,7 +11,7 @@ import torch
 import whyformer
 from small_texts import save_bert
 from whyformer.errors import InputError, TargetError
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 
 TEXT = "a warm film without plot"
 PAIR = ("a witty film", "the acting is superb but the plot")

@@ -18,7 +18,7 @@ from small_images import save_vit, write
 from small_texts import save_sentences
 from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.models.pipeline import Pipeline
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 
 ONE, TWO = "a warm witty film", "the acting is superb, but the plot is warm"
 

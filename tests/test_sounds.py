@@ -20,7 +20,7 @@ from whyformer.explanation import Explanation, Sound
 from whyformer.models.hearing import cut, with_sound
 from whyformer.models.sounds import read_sound, spectrogram
 from whyformer.render.document import document
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 from whyformer.tokens import Tokens
 
 

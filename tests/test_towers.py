@@ -18,7 +18,7 @@ from whyformer.demo.captions import draw_captioned, with_article
 from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.explanation import Explanation
 from whyformer.models.pipeline import Pipeline
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 
 TEXTS = ["a photo of a cat", "a cup of coffee", "a dog asleep"]
 

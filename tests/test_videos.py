@@ -18,7 +18,7 @@ from small_videos import VIDEOS, ball, save_video, write_frames, write_gif
 from whyformer.errors import InputError, ModelError
 from whyformer.models.videos import chosen, read_frames
 from whyformer.render.animation import frames_of
-from whyformer.render.sheet import make_sheet
+from whyformer.render.sheets import make_sheet
 
 
 @pytest.fixture(scope="module")

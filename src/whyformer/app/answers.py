@@ -18,7 +18,8 @@ from whyformer.methods import DEFAULT_METHOD, get_method, get_registered
 from whyformer.render.document import document
 from whyformer.render.look import Look
 from whyformer.render.saving import save_sheet
-from whyformer.render.sheet import Sheet, make_sheet
+from whyformer.render.sheet import Sheet
+from whyformer.render.sheets import make_sheet
 from whyformer.targets import class_index, from_word
 
 

@@ -15,7 +15,8 @@ from whyformer.app.worker import Check
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation
 from whyformer.methods import DEFAULT_METHOD
-from whyformer.render.sheet import View, class_score, make_sheet
+from whyformer.render.sheet import View
+from whyformer.render.sheets import class_score, make_sheet
 
 
 def to_blocks(question: BlockQuestion, reading: Reading, check: Check) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def lay_out(
 ) -> Sheet:
     """The sheet of an input; says so where a model was chosen that nobody asked for."""
     from whyformer.explanation import NEXT_WORD, Explanation
-    from whyformer.render.sheet import make_sheet
+    from whyformer.render.sheets import make_sheet
 
     sheet = make_sheet(explanations, title=given.title, model=why.name)
     first = explanations if isinstance(explanations, Explanation) else explanations[0]

@@ -13,7 +13,8 @@ from whyformer.methods import DEFAULT_METHOD, default_methods
 from whyformer.models.loading import load
 from whyformer.render.document import png_bytes
 from whyformer.render.saving import save_sheet
-from whyformer.render.sheet import Sheet, make_sheet
+from whyformer.render.sheet import Sheet
+from whyformer.render.sheets import make_sheet
 from whyformer.render.terminal import has_colour, to_terminal
 
 SCENE_SEED = 156

@@ -184,9 +184,8 @@ class RecordedDetections(Recorded):
         found = found.showing(found.tokens.name, picture=self._picture)
         return replace(
             found,
-            logits=self._recording.logits[:, queries[0]],
             target=None if found.target is None else chosen,
-            position=None,
+            position=torch.tensor([queries]),
             asked=words,
             labels=self._labels,
             problem=self._problem,

@@ -34,8 +34,9 @@ def load(
     timm's own download). Or it is a transformers pipeline for image or text classification or
     for text generation, whose model, preprocessing and device are used as they are. Weights are
     read from safetensors; ``allow_pickle`` also takes pickled ones, without running code from
-    them. Code from a model's repository is never run. ``options`` go to ``Explainer``: ``output``, ``labels``,
-    ``pooling``, ``grid``. Pages and files show a directory's own name, not the way to it.
+    them. Code from a model's repository is never run. ``options`` go to ``Explainer``: ``output``,
+    ``labels``, ``pooling``, ``grid``. Pages and files show a directory's own name, not the way to
+    it.
     """
     check_options(options)
     if not isinstance(name, str | Path):

@@ -12,7 +12,8 @@ from whyformer.render.look import Look
 from whyformer.render.pages import text_picture
 from whyformer.render.panels import panels
 from whyformer.render.saving import png, save
-from whyformer.render.sheet import Sheet, View, make_sheet
+from whyformer.render.sheet import Sheet, View
+from whyformer.render.sheets import make_sheet
 from whyformer.render.terminal import has_colour, to_terminal
 
 __all__ = [

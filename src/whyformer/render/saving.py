@@ -28,7 +28,8 @@ from whyformer.render.pages import text_figure
 from whyformer.render.palettes import check_colours, page_colours
 from whyformer.render.panels import image_figure
 from whyformer.render.report import report_html
-from whyformer.render.sheet import Sheet, make_sheet
+from whyformer.render.sheet import Sheet
+from whyformer.render.sheets import make_sheet
 from whyformer.render.svg import to_svg
 
 
