@@ -31,12 +31,11 @@ def load(
 
     ``name`` is a model of this package ("demo-vision", "demo-text"), a directory in Hugging Face's
     layout, a hub id, or "timm/NAME" (``weights``: a safetensors file with timm's names, instead of
-    timm's own download). Or it is a transformers pipeline for image or text classification or
-    for text generation, whose model, preprocessing and device are used as they are. Weights are
-    read from safetensors; ``allow_pickle`` also takes pickled ones, without running code from
-    them. Code from a model's repository is never run. ``options`` go to ``Explainer``: ``output``,
-    ``labels``, ``pooling``, ``grid``. Pages and files show a directory's own name, not the way to
-    it.
+    timm's own download). Or it is a transformers pipeline for image or text classification or for
+    text generation, whose model, preprocessing and device are used as they are. Weights are read
+    from safetensors; ``allow_pickle`` also takes pickled ones, without running code from them. Code
+    from a model's repository is never run. ``options`` go to ``Explainer``: ``output``, ``labels``,
+    ``pooling``, ``grid``. Pages and files show a directory's own name, not the way to it.
     """
     check_options(options)
     if not isinstance(name, str | Path):

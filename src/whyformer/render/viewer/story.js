@@ -82,6 +82,11 @@
         stage.append(first.gap, span);
         return span;
       });
+      spans.forEach((span, u) => {
+        const next = units[u + 1];
+        span.classList.toggle("why-gap-before", u === 0 || pieces[units[u][0]].gap !== "");
+        span.classList.toggle("why-gap-after", next === undefined || pieces[next[0]].gap !== "");
+      });
       viewer.classList.toggle("why-pieces", state.pieces);
     }
 
