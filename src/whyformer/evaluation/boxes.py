@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 import numpy as np
 from PIL import Image
@@ -81,10 +82,10 @@ class Boxes(KnownTruth):
             "share of the relevance inside the box, and relative to the box's area (chance: 100)"
         )
         return [
-            Measure(("inside",), lambda r: [np.mean(r["inside"])], table=title, column="inside"),
+            Measure(("inside",), lambda r: [fmean(r["inside"])], table=title, column="inside"),
             Measure(
                 ("gain",),
-                lambda r: [np.mean(r["inside"]), np.mean(r["areas"])],
+                lambda r: [fmean(r["inside"]), fmean(r["areas"])],
                 lambda means: means[..., 0] / means[..., 1],
                 table=title,
                 column="gain",
