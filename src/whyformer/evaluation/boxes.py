@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 import numpy as np
-from PIL import Image
 
 from whyformer.demo.scenes import Scene, boxes_of, draw_tidy
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.known import Asking, KnownTruth
-from whyformer.evaluation.pictures import enlarged, map_of
+from whyformer.evaluation.pictures import bytes_of, enlarged, map_of
 from whyformer.evaluation.samples import Samples
 from whyformer.evaluation.task import Measure, Record
 from whyformer.models.detection import DetectionPipeline
@@ -63,10 +62,10 @@ class Boxes(KnownTruth):
         pixels = why.normalise(why.read(prepared.image)).to(next(why.model.parameters()).device)
         asking = Asking(
             why,
-            prepared.image,
-            lambda: why.model(pixels),
+            lambda: why.record(prepared.image),
             self.preset,
             lambda name, make: cache.remember(name, bytes_of(prepared.image), make),
+            lambda: why.model(pixels),
         )
         height, width = prepared.masks.shape[1:]
         for method in methods:
@@ -112,7 +111,3 @@ def shares_of(scene: Scene) -> np.ndarray:
     """Each digit's box in shares of the picture, as detections have theirs."""
     height, width = scene.masks.shape[1:]
     return boxes_of(scene) / np.array([width, height, width, height])
-
-
-def bytes_of(image: Image.Image) -> bytes:
-    return str(image.size).encode() + image.tobytes()

@@ -57,10 +57,10 @@ class Writing(KnownTruth):
         ids = why.read(prepared.text).ids.to(next(why.model.parameters()).device)
         asking = Asking(
             why,
-            prepared.text,
-            lambda: why.model(input_ids=ids),
+            lambda: why.record(prepared.text),
             self.preset,
             lambda name, make: cache.remember(name, prepared.text.encode(), make),
+            lambda: why.model(input_ids=ids),
         )
         for method in methods:
             scores = asking(method, f" {prepared.answer}", partial(scores_of, prepared))
