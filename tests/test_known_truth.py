@@ -81,12 +81,23 @@ class TestWriting:
         result = evaluate(
             "writing", writer, told, methods=["witness"], out=tmp_path, progress=False
         )
-        found = [record["found"] for record in read_records(tmp_path)]
+        found = [record["word"] for record in read_records(tmp_path)]
         assert found == [[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]
         assert result is not None
-        values = {m.path[0]: result.estimates["witness", m].value for m in result.measures}
-        assert values == {"top_1": pytest.approx(100 / 3), "top_2": pytest.approx(200 / 3)}
+        values = [result.estimates["witness", m].value for m in result.measures[:2]]
+        assert values == pytest.approx([100 / 3, 200 / 3])
+        assert [m.path for m in result.measures[:2]] == [("word", "top_1"), ("word", "top_2")]
         assert result.cost["witness"] > 0
+
+    def test_the_rival_is_asked_about_too(self, writer: Any, tmp_path: Path) -> None:
+        story = draw_story(5, kind="number")
+        asked = whyformer.contrast(f" {story.answer}", f" {story.rival}")
+        scores = writer(story.text, target=asked, method="witness").relevance[0, 1:]
+        order = scores.argsort(descending=True).tolist()
+        told = Told(*(replace(story, deciding=order[i]) for i in range(3)))
+        evaluate("writing", writer, told, methods=["witness"], out=tmp_path, progress=False)
+        found = [record["rather"] for record in read_records(tmp_path)]
+        assert found == [[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]
 
     def test_a_cache_gives_the_same(self, writer: Any, tmp_path: Path) -> None:
         found = []
@@ -97,7 +108,7 @@ class TestWriting:
             )  # fmt: skip
             found.append(json.loads((tmp_path / name / "results.json").read_text())["writing"])
         assert found[0] == found[1]
-        assert len(list((tmp_path / "cache").rglob("*.npy"))) == 2
+        assert len(list((tmp_path / "cache").rglob("*.npy"))) == 4
 
     def test_stories_are_the_same_each_time(self) -> None:
         assert Stories(3)[2] == Stories(9)[2] != Stories(3)[1]

@@ -87,9 +87,8 @@ def evaluate(
     ``split`` is a part of an ERASER directory or a Hugging Face data set. For texts: ``cut`` is
     what is read of a long document ("head", "tail", "windows"), ``longest`` reads fewer word pieces
     than the model could, and ``removal`` ("mask", "delete") is how erasure takes words away.
-    ``out`` keeps the
-    run, which can be resumed, also with more methods; ``cache`` keeps the maps for other runs. A
-    method may have options: "generic_attention:gradient=libra".
+    ``out`` keeps the run, which can be resumed, also with more methods; ``cache`` keeps the maps
+    for other runs. A method may have options: "generic_attention:gradient=libra".
     """
     task = make_task(benchmark, preset, cut, removal)
     if why.kind != task.kind:

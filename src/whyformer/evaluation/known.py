@@ -61,13 +61,13 @@ class Asking:
                 _, self.clock.forward = self.clock.time(forward)
 
     def __call__(
-        self, method: str, target: str, read: Callable[[Explanation], np.ndarray]
+        self, method: str, target: Any, read: Callable[[Explanation], np.ndarray]
     ) -> np.ndarray:
         """What is read from the method's explanation."""
         name = f"{method} {code_of(method)} {self._preset} {target}"
         return self._remember(name, lambda: read(self._explain(method, target)))
 
-    def _explain(self, method: str, target: str) -> Explanation:
+    def _explain(self, method: str, target: Any) -> Explanation:
         quiet = {"progress": False} if "progress" in get_method(method).options else {}
         answer, seconds = self.clock.time(
             lambda: self._record().explain(target, method, self._preset, matrix=False, **quiet)
