@@ -202,6 +202,11 @@ def evaluate_all(
     else:
         why = load_named(options.model, options)
         loaded = {why.kind: why}
+        if not any(KINDS[name] in loaded for name in PAPER):
+            raise InputError(
+                f"the paper's benchmarks need images or texts, and {why.name} is made for "
+                f"{why.kind}; name a benchmark for it instead of all"
+            )
     return [
         evaluate_one(name, loaded[KINDS[name]], chosen, folder / name, options)
         for name in PAPER
