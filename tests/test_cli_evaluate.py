@@ -79,6 +79,9 @@ def test_all_methods_are_the_papers_first(run: Run, tmp_path: Path) -> None:
         (["grid", "--confidence", "50"], "confidence 50.0; expected a probability from 0 to 1"),
         (["rationales", "--data", "nowhere"], "nowhere"),
         (["rationales", "--model", "demo-vision"], "demo-vision reads images"),
+        (["boxes", "--model", "demo-vision"], "boxes needs a detector, and demo-vision reads"),
+        (["captions", "--data", "photos"], "and no photos; leave the data out"),
+        (["all", "--model", "demo-writer"], "demo-writer is made for language; name a benchmark"),
         (["erasure", "--longest", "100000"], "longest is 100000; expected 3 to"),
     ],
 )

@@ -16,6 +16,8 @@ from whyformer.demo.stories import Story, draw_story
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.boxes import Boxes, TidyScenes, overlap, share_inside
+from whyformer.evaluation.captions import CaptionedScenes, Captions
+from whyformer.evaluation.captions import scores_of as words_of
 from whyformer.evaluation.known import Known
 from whyformer.evaluation.runner import read_records
 from whyformer.evaluation.samples import Samples
@@ -43,6 +45,11 @@ def writer() -> Any:
 @pytest.fixture(scope="module")
 def detector() -> Any:
     return whyformer.load("demo-detector")
+
+
+@pytest.fixture(scope="module")
+def clip() -> Any:
+    return whyformer.load("demo-clip")
 
 
 class TestWriting:
@@ -74,12 +81,23 @@ class TestWriting:
         result = evaluate(
             "writing", writer, told, methods=["witness"], out=tmp_path, progress=False
         )
-        found = [record["found"] for record in read_records(tmp_path)]
+        found = [record["word"] for record in read_records(tmp_path)]
         assert found == [[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]
         assert result is not None
-        values = {m.path[0]: result.estimates["witness", m].value for m in result.measures}
-        assert values == {"top_1": pytest.approx(100 / 3), "top_2": pytest.approx(200 / 3)}
+        values = [result.estimates["witness", m].value for m in result.measures[:2]]
+        assert values == pytest.approx([100 / 3, 200 / 3])
+        assert [m.path for m in result.measures[:2]] == [("word", "top_1"), ("word", "top_2")]
         assert result.cost["witness"] > 0
+
+    def test_the_rival_is_asked_about_too(self, writer: Any, tmp_path: Path) -> None:
+        story = draw_story(5, kind="number")
+        asked = whyformer.contrast(f" {story.answer}", f" {story.rival}")
+        scores = writer(story.text, target=asked, method="witness").relevance[0, 1:]
+        order = scores.argsort(descending=True).tolist()
+        told = Told(*(replace(story, deciding=order[i]) for i in range(3)))
+        evaluate("writing", writer, told, methods=["witness"], out=tmp_path, progress=False)
+        found = [record["rather"] for record in read_records(tmp_path)]
+        assert found == [[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]
 
     def test_a_cache_gives_the_same(self, writer: Any, tmp_path: Path) -> None:
         found = []
@@ -90,7 +108,7 @@ class TestWriting:
             )  # fmt: skip
             found.append(json.loads((tmp_path / name / "results.json").read_text())["writing"])
         assert found[0] == found[1]
-        assert len(list((tmp_path / "cache").rglob("*.npy"))) == 2
+        assert len(list((tmp_path / "cache").rglob("*.npy"))) == 4
 
     def test_stories_are_the_same_each_time(self) -> None:
         assert Stories(3)[2] == Stories(9)[2] != Stories(3)[1]
@@ -128,6 +146,39 @@ class TestBoxes:
         area = 100 * np.mean([r["areas"] for r in records])
         assert gain == pytest.approx(100 * inside / area)
         assert 5 < area < 20
+
+
+class TestCaptions:
+    def test_both_digits_must_be_known(self, clip: Any) -> None:
+        task = Captions("stable")
+        drawn = next(
+            d for d in map(CaptionedScenes(9).__getitem__, range(9)) if task.knows(clip, d)
+        )
+        others = tuple((label + 1) % 10 for label in drawn.scene.labels)
+        assert not task.knows(clip, replace(drawn, scene=replace(drawn.scene, labels=others)))
+
+    def test_the_named_digit_gets_more(self, clip: Any, tmp_path: Path) -> None:
+        result = evaluate(
+            "captions", clip, methods=["witness"], limit=4, out=tmp_path, progress=False
+        )
+        assert result is not None
+        values = {m.path[0]: result.estimates["witness", m].value for m in result.measures}
+        assert values["points"] >= 75
+        assert values["inside"] > values["other"]
+        assert values["named"] >= 50
+
+    def test_words_have_their_own_scores(self, clip: Any) -> None:
+        drawn = CaptionedScenes(1)[0]
+        answer = clip.record(drawn.scene.image, text=[drawn.caption]).explain(0, "witness")
+        words = drawn.caption.split()
+        part = answer.part("input_ids")
+        kept = [
+            (piece.text, score)
+            for piece, score in zip(part.pieces[0], part.relevance[0].tolist(), strict=True)
+            if piece.word is not None
+        ]
+        assert [word for word, _ in kept] == words
+        assert words_of(words, answer).tolist() == pytest.approx([score for _, score in kept])
 
 
 def knows(detector: Any, scene: Scene) -> bool:

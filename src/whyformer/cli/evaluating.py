@@ -31,6 +31,7 @@ EPILOG = """benchmarks:
   erasure        the prediction without the words found, and with them alone
   writing        is the word that decides the next one among the most relevant
   boxes          how much of the relevance lies in the box of what a detector found
+  captions       does the digit that a text names get the relevance, and the words that name it
   all            the paper's three: perturbation, segmentation, rationales
 
 examples:
@@ -47,6 +48,7 @@ examples:
   whyformer evaluate grid --methods generic_attention,generic_attention:gradient=libra,fullgrad
   whyformer evaluate writing --limit 50                 demo-writer on stories, truth known
   whyformer evaluate boxes --limit 50                   demo-detector on scenes, truth known
+  whyformer evaluate captions --limit 50                demo-clip on scenes, truth known
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
 
 image data: a folder for each class (named by ImageNet's number, by index or by label), ImageNet's
@@ -67,9 +69,10 @@ BENCHMARKS = (
     "erasure",
     "writing",
     "boxes",
+    "captions",
 )
 #: the embedded models for benchmarks whose truth is known
-KNOWN = {"writing": "demo-writer", "boxes": "demo-detector"}
+KNOWN = {"writing": "demo-writer", "boxes": "demo-detector", "captions": "demo-clip"}
 KINDS = {name: "text" if name in ("rationales", "erasure") else "image" for name in BENCHMARKS}
 PAPER = ("perturbation", "segmentation", "rationales")
 
@@ -199,6 +202,11 @@ def evaluate_all(
     else:
         why = load_named(options.model, options)
         loaded = {why.kind: why}
+        if not any(KINDS[name] in loaded for name in PAPER):
+            raise InputError(
+                f"the paper's benchmarks need images or texts, and {why.name} is made for "
+                f"{why.kind}; name a benchmark for it instead of all"
+            )
     return [
         evaluate_one(name, loaded[KINDS[name]], chosen, folder / name, options)
         for name in PAPER

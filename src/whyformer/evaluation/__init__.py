@@ -12,6 +12,7 @@ from whyformer.code import code_of
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, UnknownNameError, nearest
 from whyformer.evaluation.boxes import Boxes
+from whyformer.evaluation.captions import Captions
 from whyformer.evaluation.documents import open_documents
 from whyformer.evaluation.erasure import REMOVALS, Erasure
 from whyformer.evaluation.grid import Grid
@@ -54,6 +55,7 @@ BENCHMARKS: dict[str, type[Task]] = {
         Erasure,
         Writing,
         Boxes,
+        Captions,
     )
 }
 
@@ -78,15 +80,15 @@ def evaluate(
     """Run a benchmark and write its report; under ``torchrun`` the first process returns it.
 
     ``benchmark``: "perturbation", "segmentation", "pointing", "grid", "saco" or "sanity" for
-    images, "rationales" or "erasure" for texts, "writing" for language models and "boxes" for
-    detectors, on samples whose truth is known. ``data``: a folder or file, samples of your own,
-    or None for the embedded ones; ``limit`` takes evenly chosen samples, or so many
-    grids, whose photos the model must recognise with a probability of ``confidence``. ``split`` is
-    a part of an ERASER directory or a Hugging Face data set. For texts: ``cut`` is what is read of
-    a long document ("head", "tail", "windows"), ``longest`` reads fewer word pieces than the model
-    could, and ``removal`` ("mask", "delete") is how erasure takes words away. ``out`` keeps the
-    run, which can be resumed, also with more methods; ``cache`` keeps the maps for other runs. A
-    method may have options: "generic_attention:gradient=libra".
+    images, "rationales" or "erasure" for texts, "writing" for language models, "boxes" for
+    detectors and "captions" for two towers, on samples whose truth is known. ``data``: a folder or
+    file, samples of your own, or None for the embedded ones; ``limit`` takes evenly chosen samples,
+    or so many grids, whose photos the model must recognise with a probability of ``confidence``.
+    ``split`` is a part of an ERASER directory or a Hugging Face data set. For texts: ``cut`` is
+    what is read of a long document ("head", "tail", "windows"), ``longest`` reads fewer word pieces
+    than the model could, and ``removal`` ("mask", "delete") is how erasure takes words away.
+    ``out`` keeps the run, which can be resumed, also with more methods; ``cache`` keeps the maps
+    for other runs. A method may have options: "generic_attention:gradient=libra".
     """
     task = make_task(benchmark, preset, cut, removal)
     if why.kind != task.kind:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 import numpy as np
-from PIL import Image
 
 from whyformer.demo.scenes import Scene, boxes_of, draw_tidy
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.known import Asking, KnownTruth
-from whyformer.evaluation.pictures import enlarged, map_of
+from whyformer.evaluation.pictures import bytes_of, enlarged, map_of
 from whyformer.evaluation.samples import Samples
 from whyformer.evaluation.task import Measure, Record
 from whyformer.models.detection import DetectionPipeline
@@ -62,10 +62,10 @@ class Boxes(KnownTruth):
         pixels = why.normalise(why.read(prepared.image)).to(next(why.model.parameters()).device)
         asking = Asking(
             why,
-            prepared.image,
-            lambda: why.model(pixels),
+            lambda: why.record(prepared.image),
             self.preset,
             lambda name, make: cache.remember(name, bytes_of(prepared.image), make),
+            lambda: why.model(pixels),
         )
         height, width = prepared.masks.shape[1:]
         for method in methods:
@@ -81,10 +81,10 @@ class Boxes(KnownTruth):
             "share of the relevance inside the box, and relative to the box's area (chance: 100)"
         )
         return [
-            Measure(("inside",), lambda r: [np.mean(r["inside"])], table=title, column="inside"),
+            Measure(("inside",), lambda r: [fmean(r["inside"])], table=title, column="inside"),
             Measure(
                 ("gain",),
-                lambda r: [np.mean(r["inside"]), np.mean(r["areas"])],
+                lambda r: [fmean(r["inside"]), fmean(r["areas"])],
                 lambda means: means[..., 0] / means[..., 1],
                 table=title,
                 column="gain",
@@ -111,7 +111,3 @@ def shares_of(scene: Scene) -> np.ndarray:
     """Each digit's box in shares of the picture, as detections have theirs."""
     height, width = scene.masks.shape[1:]
     return boxes_of(scene) / np.array([width, height, width, height])
-
-
-def bytes_of(image: Image.Image) -> bytes:
-    return str(image.size).encode() + image.tobytes()

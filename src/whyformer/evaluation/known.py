@@ -17,7 +17,7 @@ from whyformer.evaluation.task import Task
 from whyformer.evaluation.timing import Clock
 from whyformer.explanation import Explanation
 from whyformer.methods import default_methods, get_method
-from whyformer.models.pipeline import Pipeline
+from whyformer.models.pipeline import Pipeline, Recorded
 
 #: how many embedded samples are evaluated unless told otherwise
 COUNT = 100
@@ -49,29 +49,28 @@ class Asking:
     def __init__(
         self,
         why: Pipeline,
-        given: Any,
-        forward: Callable[[], Any],
+        record: Callable[[], Recorded],
         preset: str,
         remember: Callable[[str, Callable[[], np.ndarray]], np.ndarray],
+        forward: Callable[[], Any] | None = None,
     ) -> None:
-        self._why, self._given, self._preset, self._remember = why, given, preset, remember
+        self._record, self._preset, self._remember = record, preset, remember
         self.clock = Clock(next(why.model.parameters()).device)
-        with torch.no_grad():
-            _, self.clock.forward = self.clock.time(forward)
+        if forward is not None:
+            with torch.no_grad():
+                _, self.clock.forward = self.clock.time(forward)
 
     def __call__(
-        self, method: str, target: str, read: Callable[[Explanation], np.ndarray]
+        self, method: str, target: Any, read: Callable[[Explanation], np.ndarray]
     ) -> np.ndarray:
         """What is read from the method's explanation."""
         name = f"{method} {code_of(method)} {self._preset} {target}"
         return self._remember(name, lambda: read(self._explain(method, target)))
 
-    def _explain(self, method: str, target: str) -> Explanation:
+    def _explain(self, method: str, target: Any) -> Explanation:
         quiet = {"progress": False} if "progress" in get_method(method).options else {}
         answer, seconds = self.clock.time(
-            lambda: self._why.record(self._given).explain(
-                target, method, self._preset, matrix=False, **quiet
-            )
+            lambda: self._record().explain(target, method, self._preset, matrix=False, **quiet)
         )
         self.clock.add(method, seconds)
         return answer

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor
 
 from whyformer.code import code_of
@@ -140,6 +141,10 @@ def map_of(answer: Explanation) -> np.ndarray:
 def enlarged(heat: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     flat = torch.from_numpy(heat)[None, None]
     return F.interpolate(flat, size, mode="bilinear", align_corners=False)[0, 0].double().numpy()
+
+
+def bytes_of(image: Image.Image) -> bytes:
+    return str(image.size).encode() + image.tobytes()
 
 
 @torch.no_grad()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -33,25 +34,34 @@ class Pointing(ImageTask):
             raise InputError(f"label {outside[0]} of a model with {len(answers.logits)} classes")
         size = next(iter(masks.values())).shape
         for method in methods:
-            shares = []
-            for asked, heat in answers.maps(method, list(masks), size).items():
-                heat = np.maximum(heat, 0)
-                inside = {other: heat[mask].sum() for other, mask in masks.items()}
-                rest = max(part for other, part in inside.items() if other != asked)
-                total = float(heat.sum()) or 1.0
-                shares.append([float(inside[asked]) / total, float(rest) / total])
+            maps = answers.maps(method, list(masks), size)
+            shares = [on_each(heat, masks, asked) for asked, heat in maps.items()]
             yield method, {"shares": shares}
 
     def measures(self) -> list[Measure]:
-        title = "share of the relevance on the asked object, on another, and how often it is more"
-        return [
-            Measure(("inside",), lambda r: [_column(r, 0)], table=title, column="inside"),
-            Measure(
-                ("other",), lambda r: [_column(r, 1)], table=title, column="other",
-                less_is_better=True,
-            ),
-            Measure(("points",), lambda r: [_hits(r)], table=title, column="points"),
-        ]  # fmt: skip
+        return shares_measures("object")
+
+
+def on_each(heat: np.ndarray, masks: Mapping[Any, np.ndarray], asked: Any) -> list[float]:
+    """Shares of the positive relevance: on what is asked about, on the largest of the others."""
+    heat = np.maximum(heat, 0)
+    inside = {other: heat[mask].sum() for other, mask in masks.items()}
+    rest = max(part for other, part in inside.items() if other != asked)
+    total = float(heat.sum()) or 1.0
+    return [float(inside[asked]) / total, float(rest) / total]
+
+
+def shares_measures(what: str) -> list[Measure]:
+    """The figures of such shares."""
+    title = f"share of the relevance on the asked {what}, on another, and how often it is more"
+    return [
+        Measure(("inside",), lambda r: [_column(r, 0)], table=title, column="inside"),
+        Measure(
+            ("other",), lambda r: [_column(r, 1)], table=title, column="other",
+            less_is_better=True,
+        ),
+        Measure(("points",), lambda r: [_hits(r)], table=title, column="points"),
+    ]  # fmt: skip
 
 
 def _column(record: Record, place: int) -> float:

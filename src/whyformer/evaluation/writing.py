@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from statistics import fmean
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from whyformer.evaluation.texts import word_scores
 from whyformer.explanation import Explanation
 from whyformer.models.language import LanguagePipeline
 from whyformer.models.pipeline import Pipeline
+from whyformer.targets import contrast
 
 STORY_SEED = 3_000_017
 #: the deciding word is looked for among so many
@@ -35,7 +37,11 @@ class Stories(Samples[Story]):
 
 
 class Writing(KnownTruth):
-    """Ask about the word that answers a story's question."""
+    """Ask why a story's question has this answer, and why this one rather than its rival.
+
+    All that comes before an answer also says that a word of its kind is due; the contrast leaves
+    only what tells the two apart.
+    """
 
     name = "writing"
     kind = "language"
@@ -57,28 +63,44 @@ class Writing(KnownTruth):
         ids = why.read(prepared.text).ids.to(next(why.model.parameters()).device)
         asking = Asking(
             why,
-            prepared.text,
-            lambda: why.model(input_ids=ids),
+            lambda: why.record(prepared.text),
             self.preset,
             lambda name, make: cache.remember(name, prepared.text.encode(), make),
+            lambda: why.model(input_ids=ids),
         )
+        answer, rival = f" {prepared.answer}", f" {prepared.rival}"
         for method in methods:
-            scores = asking(method, f" {prepared.answer}", partial(scores_of, prepared))
-            tied = tied_share(scores, COUNTS)
-            orders = [top(scores, max(COUNTS), i) for i in orders_for(tied)]
-            found = [
-                float(np.mean([prepared.deciding in order[:count] for order in orders]))
-                for count in COUNTS
-            ]
-            record = {"kind": prepared.kind, "found": found, "tied": round(tied, 6)}
-            yield method, {**record, **asking.clock.cost(method)}
+            record: Record = {"kind": prepared.kind}
+            ties = []
+            for asked, target in (("word", answer), ("rather", contrast(answer, rival))):
+                scores = asking(method, target, partial(scores_of, prepared))
+                ties.append(tied_share(scores, COUNTS))
+                orders = [top(scores, max(COUNTS), i) for i in orders_for(ties[-1])]
+                record[asked] = [found_in(orders, count, prepared.deciding) for count in COUNTS]
+            yield method, {**record, "tied": round(max(ties), 6), **asking.clock.cost(method)}
 
     def measures(self) -> list[Measure]:
         title = "how often the deciding word is the most relevant, and one of the two most relevant"
+        asked = {"word": "why the answer", "rather": "why the answer rather than its rival"}
         return [
-            Measure(("top_1",), lambda r: [r["found"][0]], table=title, column="top_1"),
-            Measure(("top_2",), lambda r: [r["found"][1]], table=title, column="top_2"),
+            Measure(
+                (question, f"top_{count}"),
+                partial(_found, question, i),
+                table=f"{title}: {words}",
+                column=f"top_{count}",
+            )
+            for question, words in asked.items()
+            for i, count in enumerate(COUNTS)
         ]
+
+
+def found_in(orders: Sequence[Sequence[int]], count: int, place: int) -> float:
+    """Over the orders of words with equal scores."""
+    return fmean(float(place in order[:count]) for order in orders)
+
+
+def _found(question: str, place: int, record: Record) -> list[float]:
+    return [record[question][place]]
 
 
 def scores_of(story: Story, answer: Explanation) -> np.ndarray:
