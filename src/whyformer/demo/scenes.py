@@ -77,7 +77,8 @@ def draw_tidy(
     chosen = tuple(labels) or tuple(int(i) for i in rng.permutation(10)[:count])
     shade = sum(noise(rng, cells, rng.uniform(4, 12)) for cells in (3, 6))
     base = rng.uniform(30, 100) + rng.uniform(-25, 25, 3)
-    ground = np.stack([tint + shade for tint in base], -1).clip(0, 255).astype(np.float32)
+    ground: np.ndarray = np.stack([tint + shade for tint in base], -1).clip(0, 255)
+    ground = ground.astype(np.float32)
     half = SIDE // 2
     start, turn = int(rng.integers(4)), int(rng.choice([-1, 1]))
     masks: list[np.ndarray] = []

@@ -68,9 +68,10 @@ def costs(
             return why.model(*args, **kwargs)
 
     for name in methods:
-        quiet = {"progress": False} if "progress" in get_method(name).options else {}
+        shows = "progress" in get_method(name).options
+        quiet: dict[str, Any] = {"progress": False} if shows else {}
 
-        def explain(name: str = name, quiet: dict[str, bool] = quiet) -> Any:
+        def explain(name: str = name, quiet: dict[str, Any] = quiet) -> Any:
             return why.explainer(inputs, None, name, preset, precision=precision, **quiet)
 
         forward(), explain()

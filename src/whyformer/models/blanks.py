@@ -42,8 +42,8 @@ class BlanksPipeline(OneText):
 
     def __init__(self, name: str, explainer: Explainer, tokenizer: Any, longest: int) -> None:
         super().__init__(name, explainer, tokenizer, longest)
-        size = explainer.model.config.vocab_size
-        self.vocabulary = Vocabulary(tokenizer, size)
+        config: Any = explainer.model.config
+        self.vocabulary = Vocabulary(tokenizer, config.vocab_size)
         explainer.labels = self.vocabulary.names
 
     def index_of(self, item: Any) -> int:
