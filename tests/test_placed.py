@@ -126,7 +126,7 @@ class TestChoices:
     def test_the_choices_are_the_classes(self, models: Any) -> None:
         why = models["choices"]
         choices = ["a warm film", "the acting is superb"]
-        found = why((TEXT, choices), target="the acting is superb", method="fullgrad")
+        found = why(TEXT, text=choices, target="the acting is superb", method="fullgrad")
         assert found.target.tolist() == [1]
         assert [score.label for score in make_sheet(found).asked] == [choices[1]]
         words = [word for word, _ in found.words()[0]]
@@ -135,14 +135,15 @@ class TestChoices:
     def test_each_choice_is_read_for_itself(self, models: Any) -> None:
         """A choice's logit depends on no other choice: relevance stays with its own words."""
         why = models["choices"]
-        found = why((TEXT, ["a warm film", "the acting"]), target=0, method="gradient_x_input")
+        found = why(TEXT, text=["a warm film", "the acting"], target=0, method="gradient_x_input")
         scores = [score for _, score in found.words()[0]]
         assert any(abs(score) > 0 for score in scores[:8])
         assert all(score == 0 for score in scores[8:])
 
     def test_a_text_without_choices(self, models: Any) -> None:
-        with pytest.raises(InputError, match="chooses between endings"):
-            models["choices"](TEXT)
+        for choices in ((), ["one"]):
+            with pytest.raises(TargetError, match="chooses between endings"):
+                models["choices"](TEXT, text=choices)
 
 
 class TestBlanks:
@@ -178,10 +179,11 @@ class TestBlanks:
 @pytest.mark.parametrize("kind", ["tags", "answers", "choices", "blanks"])
 def test_every_file(models: Any, kind: str, tmp_path: Path) -> None:
     inputs: Any = {
-        "tags": TEXT, "answers": PAIR, "choices": (TEXT, ["a", "the"]), "blanks": "a warm ___"
+        "tags": TEXT, "answers": PAIR, "choices": TEXT, "blanks": "a warm ___"
     }[kind]  # fmt: skip
-    found = models[kind](inputs)
+    beside = {"text": ["a", "the"]} if kind == "choices" else {}
+    found = models[kind](inputs, **beside)
     for ending in ("png", "html", "svg", "json", "npz", "tex"):
         assert found.save(tmp_path / f"why.{ending}").stat().st_size > 500
-    for explanation in models[kind].compare(inputs, methods=["rollout", "witness"]):
+    for explanation in models[kind].compare(inputs, methods=["rollout", "witness"], **beside):
         assert explanation.relevance.isfinite().all()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.models.hugging_face import longest_text
 from whyformer.models.placed import OneText
-from whyformer.models.texts import RecordedTexts, check_text
+from whyformer.models.texts import RecordedTexts, TextInput, check_text
 from whyformer.models.vocabulary import load_tokenizer
 from whyformer.words import Piece
 
@@ -23,32 +24,32 @@ def load_choices(folder: Path, name: str, explainer: Explainer) -> ChoicesPipeli
 class ChoicesPipeline(OneText):
     """A model that chooses between endings of a text, with its own tokenizer.
 
-    Reads (text, [choice, choice, ...]). Classes are the choices; ``target`` is one of them, or its
-    number, by default the model's own. All choices are shown, each behind the text: what it takes
-    to see why one of them was *not* chosen.
+    ``text`` are the choices. They are the classes; ``target`` is one of them, or its number, by
+    default the model's own. All choices are shown, each behind the text: what it takes to see why
+    one of them was *not* chosen.
 
     Examples:
         >>> why = whyformer.load("./my-chooser")
-        >>> why(("It rained.", ["The street is wet.", "The street is dry."])).show()
+        >>> why("It rained.", text=["The street is wet.", "The street is dry."]).show()
     """
 
-    kind, takes = "choices", "text"
+    kind, takes, beside = "choices", "text", ("text",)
+    needs: ClassVar[Mapping[str, str]] = {
+        "text": "chooses between endings of a text; give two or more as text=[...], on the command "
+        "line each with --text"
+    }
 
-    def record(self, inputs: Any, *, progress: bool = False) -> RecordedTexts:
-        if (
-            not isinstance(inputs, tuple)
-            or len(inputs) != 2
-            or not isinstance(inputs[1], list | tuple)
-            or len(inputs[1]) < 2
-        ):
-            raise InputError(
-                f"{self.name} chooses between endings of a text; give (text, [choice, choice]), on "
-                "the command line each choice with --text"
-            )
-        text, choices = inputs[0], [*inputs[1]]
+    def record(
+        self, inputs: Any, *, text: Sequence[str] = (), progress: bool = False
+    ) -> RecordedTexts:
+        choices = [text] if isinstance(text, str) else [*text]
+        self.check_beside(["text"] if len(choices) > 1 else [])
+        start = self.one(inputs)
+        if not isinstance(start, str):
+            raise InputError("a pair was given; give one text, and its endings as text=[...]")
         for choice in choices:
-            check_text((text, choice))
-        pairs = [(text, choice) for choice in choices]
+            check_text(choice)
+        pairs: list[TextInput] = [(start, choice) for choice in choices]
         encoding = self._encode(pairs, padding=True, return_tensors="pt", verbose=False)
         self.check_length(encoding["input_ids"].shape[-1])
         pieces = self.pieces(encoding, pairs)
