@@ -11,7 +11,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "demo",
         help="a first look with the embedded models, offline",
-        description="Explain a scene of two digits and a review with the embedded models, offline.",
+        description="Explain a scene of two digits, a review, a story, boxes and captions with the "
+        "embedded models, offline.",
         epilog="example:\n  whyformer demo --out demo",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

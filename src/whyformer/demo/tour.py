@@ -1,4 +1,4 @@
-"""What ``whyformer demo`` shows: a scene and a review, each explained for both sides."""
+"""What ``whyformer demo`` shows: a scene, a review, a story, boxes and captions, explained."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from whyformer.demo.scenes import draw_scene
+from whyformer.demo.captions import NUMBERS
+from whyformer.demo.scenes import draw_scene, draw_tidy
+from whyformer.demo.stories import draw_story
+from whyformer.explanation import Explanation
 from whyformer.files import write_whole
 from whyformer.methods import DEFAULT_METHOD, default_methods
+from whyformer.methods.registry import BEST
 from whyformer.models.loading import load
 from whyformer.render.document import png_bytes
 from whyformer.render.saving import save_sheet
 from whyformer.render.sheet import Sheet
 from whyformer.render.sheets import make_sheet
 from whyformer.render.terminal import has_colour, to_terminal
+from whyformer.targets import contrast
 
-SCENE_SEED = 156
+SCENE_SEED, TIDY_SEED, STORY_SEED = 156, 5, 9
 REVIEW = (
     "The plot is thin and the first half drags badly, but the performances are warm, "
     "and the ending is deeply moving."
@@ -33,14 +38,21 @@ def tour(folder: Path) -> None:
     review_sheet = compare_all("demo-text", REVIEW, ["negative", "positive"], "a review")
 
     width, colour = shutil.get_terminal_size().columns, has_colour()
-    for sheet in (scene_sheet, review_sheet):
-        print(to_terminal(only_default(sheet), colour=colour, width=width) + "\n")
+    asked = further()
+    shown = [only_default(sheet) for sheet in (scene_sheet, review_sheet)]
+    for sheet in (*shown, make_sheet(asked["story.png"], title="a story", model="demo-writer")):
+        print(to_terminal(sheet, colour=colour, width=width) + "\n")
+    for name, explanation in asked.items():
+        explanation.save(folder / name)
     results = {
         "scene.png": "a scene of two digits",
         save(scene_sheet, folder / "methods.png"): "both digits explained by every method",
         save(scene_sheet, folder / "scene.html"): "the same, to click through in a browser",
         save(only_default(review_sheet), folder / "review.png"): "a review, for both sentiments",
         save(review_sheet, folder / "review.html"): "the same by every method, in a browser",
+        "story.png": "why a language model went on with that word rather than another",
+        "boxes.png": "why a detector found these two digits",
+        "captions.png": "why a CLIP says that a text fits the picture",
     }
     print(f"In {folder}:")
     for name, what in results.items():
@@ -54,6 +66,22 @@ def tour(folder: Path) -> None:
         f"  {command()} serve        the same in the browser, with your own pictures and texts\n"
         f"  {command()} --help"
     )
+
+
+def further() -> dict[str, Explanation]:
+    """A word of a story, two boxes of a scene, two captions of it: by our own method."""
+    story = draw_story(STORY_SEED)
+    rather = contrast(f" {story.answer}", f" {story.rival}")
+    scene = draw_tidy(TIDY_SEED)
+    captions = [f"a {NUMBERS[label]}" for label in scene.labels]
+    digits = [str(label) for label in scene.labels]
+    return {
+        "story.png": load("demo-writer")(story.text, target=rather, method=BEST),
+        "boxes.png": load("demo-detector")(scene.image, target=[digits], method=BEST),
+        "captions.png": load("demo-clip")(
+            scene.image, text=captions, target=[captions], method=BEST
+        ),
+    }
 
 
 def command() -> str:
