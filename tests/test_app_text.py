@@ -15,7 +15,8 @@ NOTHING = "rgba(0, 0, 0, 0)"
 
 
 def words(page: Any, panel: int = 0) -> str:
-    return page.locator("#view .why-stage").nth(panel).text_content()
+    """The text that is shown, without the marks of unknown words."""
+    return page.locator("#view .why-stage").nth(panel).text_content().replace("[UNK]", "")
 
 
 def type_text(page: Any, text: str) -> None:

@@ -80,8 +80,8 @@ def test_fused_attention_equals_attention_written_out(variant: str, preset: str)
         assert a.shape == (2, HEADS, LENGTH, LENGTH)
         assert torch.allclose(a, b, atol=1e-9), kind
     assert torch.allclose(fused.relevance, eager.relevance, atol=1e-9)
-    assert not fused.notes
-    assert not eager.notes
+    for explanation in (fused, eager):
+        assert not [note for note in explanation.notes if "map is zero" not in note]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -323,7 +323,8 @@ class TestProcesses:
         assert b"Traceback" not in errors
         done = results(out)
         assert 2 <= len(done) < 40
-        assert sorted(os.listdir(out)) == [".whyformer-done.tsv", ".whyformer-settings", *done]
+        kept = [".whyformer-done.tsv", ".whyformer-lock", ".whyformer-settings"]
+        assert sorted(os.listdir(out)) == [*kept, *done]
         for name in done:
             assert (out / name).read_text().rstrip().endswith("</html>")
         code, output, _ = run(*arguments)

@@ -20,7 +20,7 @@ def test_the_tour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert f"why {label}?" in said
     assert "why negative?" in said
     assert "why positive?" in said
-    assert "why  station rather than  school?" in said
+    assert 'why " station" rather than " school"?' in said
     written = sorted(path.name for path in tmp_path.iterdir())
     assert written == [
         "boxes.png", "captions.png", "methods.png", "review.html", "review.png", "scene.html",

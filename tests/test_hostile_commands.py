@@ -67,7 +67,7 @@ COMMANDS = [
     ("explain 'a film' --model own-code", "needs code from its own repository"),
     ("explain 'a film' --model no-head", "lacks the weights of classifier"),
     ("explain 'a film' --model wide", "has another shape than config.json says"),
-    ("explain 'a film' --model no-class", "which whyformer does not load by name"),
+    ("explain 'a film' --model no-class", "has no head, and so no prediction to ask about"),
     ("explain good.png --model fine", "fine reads texts, and the input is an image"),
     ("classes none", "no model 'none'"),
     ("classes fine --search zebra", "no class of fine holds 'zebra'"),

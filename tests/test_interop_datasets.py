@@ -90,7 +90,7 @@ def test_answers_are_found_again(
         again = texts.map(Explained(bert, "text"), batched=True)
         assert len(read) == 3
         assert again["relevance"][:] == first["relevance"][:]
-        texts.map(Explained(whyformer.load(bert.name), "text"), batched=True)
+        texts.map(Explained(whyformer.load(bert.source), "text"), batched=True)
         assert len(read) == 3
         for changed in ({"method": "rollout"}, {"preset": "paper"}, {"targets": "label"}):
             texts.map(Explained(bert, "text", **changed), batched=True)

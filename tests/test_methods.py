@@ -203,7 +203,7 @@ def test_attention_flow_is_the_maximum_flow() -> None:
 def test_attention_flow_shows_its_progress(
     recording: whyformer.Recording, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recording.explain(None, "attention_flow")
+    recording.explain(None, "attention_flow", progress=True)
     assert "34/34" in capsys.readouterr().err
 
 

@@ -53,7 +53,7 @@ def test_several_options_and_their_types() -> None:
         ("generic_attention:", "expected NAME:OPTION=VALUE"),
         ("generic_attention:gradient", "expected NAME:OPTION=VALUE"),
         ("generic_attention:gradient=a:gradient=b", "gives 'gradient' twice"),
-        ("attention_flow:progress=3", "attention_flow: progress=3; expected bool, such as True"),
+        ("attention_flow:progress=3", "attention_flow: progress=3; expected bool, such as False"),
         ("generic:gradient=libra", "unknown method 'generic'"),
     ],
 )

@@ -46,7 +46,7 @@ class Explained:
     ) -> None:
         get_preset(preset)
         self._why: Pipeline | None = why
-        self.name, self.column, self.targets = why.name, column, targets
+        self.name, self.column, self.targets = why.source, column, targets
         self.method, self.preset, self.prefix, self.options = method, preset, prefix, options
         self._specific = get_method(method).class_specific
         self._model = identity(why)

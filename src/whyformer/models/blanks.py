@@ -33,8 +33,8 @@ class BlanksPipeline(OneText):
     several blanks is asked about.
 
     Examples:
-        >>> why = whyformer.load("./my-bert")
-        >>> why("Anna lives in ___ .", target="paris").save("why.html")
+        >>> why = whyformer.load("./my-masked")
+        >>> why("a warm ___ without plot", target="film").save("why.html")
         PosixPath('why.html')
     """
 

@@ -30,7 +30,8 @@ class ChoicesPipeline(OneText):
 
     Examples:
         >>> why = whyformer.load("./my-chooser")
-        >>> why("It rained.", text=["The street is wet.", "The street is dry."]).show()
+        >>> why("It rained.", text=["The street is wet.", "The street is dry."]).save("why.png")
+        PosixPath('why.png')
     """
 
     kind, takes, beside = "choices", "text", ("text",)

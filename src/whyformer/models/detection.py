@@ -60,9 +60,10 @@ class DetectionPipeline(ImagePipeline):
 
     Examples:
         >>> why = whyformer.load("./my-detector")
-        >>> why("street.jpg", target="bicycle", position=1).save("why.png")
+        >>> why("photo.jpg", target="dog", position=1).save("why.png")
         PosixPath('why.png')
-        >>> why("street.jpg", target="bicycle", edge="left", method="fullgrad").show()
+        >>> why("photo.jpg", target="dog", edge="left", method="fullgrad").asked
+        ('the left edge of dog',)
     """
 
     kind, takes = "detection", "image"

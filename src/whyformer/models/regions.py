@@ -41,7 +41,7 @@ class RegionsPipeline(ImagePipeline):
 
     Examples:
         >>> why = whyformer.load("./my-segformer")
-        >>> why("street.jpg", target="road", region=(0, 0.5, 1, 1)).save("why.png")
+        >>> why("photo.jpg", region=(0, 0.5, 1, 1)).save("why.png")
         PosixPath('why.png')
     """
 

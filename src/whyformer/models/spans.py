@@ -44,7 +44,8 @@ class SpansPipeline(OneText):
 
     Examples:
         >>> why = whyformer.load("./my-reader")
-        >>> why(("Where does Anna live?", "Anna lives in Paris."), target="Paris").show()
+        >>> why(("Where does Anna live?", "Anna lives in Paris."), target="Paris").save("why.png")
+        PosixPath('why.png')
     """
 
     kind, takes = "answers", "text"
