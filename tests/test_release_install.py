@@ -31,7 +31,10 @@ from whyformer.cli import main
 for ending in {endings}:
     assert main([*sys.argv[1:], f"out.{{ending}}"]) == 0, ending
 """
-TOUR = ("methods.png", "review.html", "review.png", "scene.html", "scene.png")
+TOUR = (
+    "boxes.png", "captions.png", "methods.png", "review.html", "review.png", "scene.html",
+    "scene.png", "story.png",
+)  # fmt: skip
 CLIENT = """
 import whyformer
 from whyformer.methods.question import Answer, Question
