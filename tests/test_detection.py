@@ -13,7 +13,7 @@ from PIL import Image
 
 import whyformer
 from small_images import save_detector, save_segformer
-from whyformer.errors import InputError, TargetError
+from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.models.detection import EDGES
 from whyformer.render.document import document
 from whyformer.render.sheets import make_sheet
@@ -30,7 +30,13 @@ def detector(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="module")
 def segmenter(tmp_path_factory: pytest.TempPathFactory) -> Any:
     torch.manual_seed(1)
-    return whyformer.load(save_segformer(tmp_path_factory.mktemp("segformer")))
+    folder = save_segformer(tmp_path_factory.mktemp("segformer"))
+    try:
+        return whyformer.load(folder)
+    except ModelError as error:
+        if "image processor" in str(error):
+            pytest.skip("this transformers prepares SegFormer's images with torchvision alone")
+        raise
 
 
 class TestDetections:

@@ -228,8 +228,7 @@ class TestCommand:
 class TestServer:
     @pytest.fixture(scope="class")
     def client(self, why: Any) -> Iterator[Any]:
-        import httpx2
-
+        httpx2 = pytest.importorskip("httpx2", reason="the extra serve is not installed")
         from whyformer.app.server import make_app
 
         with (
