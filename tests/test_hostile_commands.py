@@ -152,7 +152,7 @@ def test_one_sentence(
     command: str,
     said: str,
 ) -> None:
-    needed = EXTRAS.get(command.split()[0])
+    needed = EXTRAS.get(command.partition(" ")[0])
     if needed:
         pytest.importorskip(needed, reason="its extra is not installed")
     for folder in models.iterdir():
