@@ -21,6 +21,7 @@ def test_the_tour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "why negative?" in said
     assert "why positive?" in said
     assert 'why " station" rather than " school"?' in said
+    assert "by gradcam" not in said  # a note belongs to the method that is shown
     written = sorted(path.name for path in tmp_path.iterdir())
     assert written == [
         "boxes.png", "captions.png", "methods.png", "review.html", "review.png", "scene.html",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from whyformer.demo.captions import NUMBERS
@@ -34,13 +33,17 @@ def tour(folder: Path) -> None:
     scene = draw_scene(SCENE_SEED, 2)
     write_whole(folder / "scene.png", png_bytes(scene.image))
     digits = [str(label) for label in scene.labels]
-    scene_sheet = compare_all("demo-vision", folder / "scene.png", digits, "scene.png")
-    review_sheet = compare_all("demo-text", REVIEW, ["negative", "positive"], "a review")
+    scene_sheet, default_scene = compare_all(
+        "demo-vision", folder / "scene.png", digits, "scene.png"
+    )
+    review_sheet, default_review = compare_all(
+        "demo-text", REVIEW, ["negative", "positive"], "a review"
+    )
 
     width, colour = shutil.get_terminal_size().columns, has_colour()
     asked = further()
-    shown = [only_default(sheet) for sheet in (scene_sheet, review_sheet)]
-    for sheet in (*shown, make_sheet(asked["story.png"], title="a story", model="demo-writer")):
+    story = make_sheet(asked["story.png"], title="a story", model="demo-writer")
+    for sheet in (default_scene, default_review, story):
         print(to_terminal(sheet, colour=colour, width=width) + "\n")
     for name, explanation in asked.items():
         explanation.save(folder / name)
@@ -48,7 +51,7 @@ def tour(folder: Path) -> None:
         "scene.png": "a scene of two digits",
         save(scene_sheet, folder / "methods.png"): "both digits explained by every method",
         save(scene_sheet, folder / "scene.html"): "the same, to click through in a browser",
-        save(only_default(review_sheet), folder / "review.png"): "a review, for both sentiments",
+        save(default_review, folder / "review.png"): "a review, for both sentiments",
         save(review_sheet, folder / "review.html"): "the same by every method, in a browser",
         "story.png": "why a language model went on with that word rather than another",
         "boxes.png": "why a detector found these two digits",
@@ -92,14 +95,14 @@ def command() -> str:
     return str(called) if called.name == "whyformer" else "python -m whyformer"
 
 
-def compare_all(model: str, content: Path | str, target: list[str], title: str) -> Sheet:
-    why = load(model)
-    names = [*default_methods(), "attention_flow"]
-    return make_sheet(why.compare(content, [target], names), title=title, model=model)
-
-
-def only_default(sheet: Sheet) -> Sheet:
-    return replace(sheet, views=[view for view in sheet.views if view.method == DEFAULT_METHOD])
+def compare_all(
+    model: str, content: Path | str, target: list[str], title: str
+) -> tuple[Sheet, Sheet]:
+    """The answers of all methods on one sheet, and the default method's alone."""
+    found = load(model).compare(content, [target], [*default_methods(), "attention_flow"])
+    default = [explanation for explanation in found if explanation.method == DEFAULT_METHOD]
+    every, alone = (make_sheet(given, title=title, model=model) for given in (found, default))
+    return every, alone
 
 
 def save(sheet: Sheet, path: Path) -> str:

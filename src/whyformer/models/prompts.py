@@ -20,6 +20,8 @@ from whyformer.words import Piece
 LOOKED_AT = 32
 #: the share of attention from which on the first piece is called a sink (Gu et al. 2025)
 SINKING = 0.3
+#: a sink with a smaller share of the relevance is not worth a note
+LITTLE = 0.005
 
 Message = dict[str, Any]
 
@@ -130,11 +132,13 @@ def _sinks(prompt: Prompt, explainer: Explainer) -> bool:
 
 
 def sink_notes(prompt: Prompt, relevance: Tensor) -> list[str]:
-    """That the sink is left out of the colours, and how much relevance it has."""
+    """That the sink is left out of the colours, where it has relevance, and how much."""
     if prompt.sink is None:
         return []
     sizes = relevance.abs()
     share = float(sizes[..., prompt.sink].sum() / sizes.sum().clamp(min=1e-30))
+    if share < LITTLE:
+        return []
     return [
         f'the first token "{prompt.pieces[prompt.sink].text}" has {share:.0%} of the relevance: '
         "language models attend to it whatever it says, so it is left out of the colours"
