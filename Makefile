@@ -19,7 +19,7 @@ PIP     := $(INSTALL) --constraint constraints.txt
 # The newest torch by default, because older ones bring gigabytes of CUDA.
 LOWEST_TORCH ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints.txt)))
 
-# What needs an extra, or says what the repository itself is, is not run there.
+# What needs an extra or a browser, or says what the repository itself is, is not run there.
 EXTRAS_TESTED := app data docs finetune interop metadata notebooks report results runner training
 
 QUICK := not vision and not interop and not release and not slow
@@ -62,7 +62,7 @@ test-release: dist
 	$(MAIN)/bin/python -m pytest -m release
 
 test-lowest: $(LOWEST)/ready
-	$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "$(QUICK)" \
+	$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "$(QUICK) and not browser" \
 		$(foreach part,$(EXTRAS_TESTED),--ignore-glob "tests/test_$(part)*")
 
 bench: $(MAIN)/ready
