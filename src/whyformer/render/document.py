@@ -102,10 +102,14 @@ def wav_data(sound: Sound) -> str:
     return "data:audio/wav;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
+#: zlib's; a photo is 3 % larger than at its usual 6, and written in less than half the time
+COMPRESSION = 4
+
+
 def png_bytes(image: Image.Image, dpi: int | None = None) -> bytes:
     buffer = io.BytesIO()
     size = {} if dpi is None else {"dpi": (dpi, dpi)}
-    image.save(buffer, "PNG", **size)
+    image.save(buffer, "PNG", compress_level=COMPRESSION, **size)
     return buffer.getvalue()
 
 
