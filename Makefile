@@ -65,8 +65,8 @@ test-lowest: $(LOWEST)/ready
 	$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "$(QUICK) and not browser" \
 		$(foreach part,$(EXTRAS_TESTED),--ignore-glob "tests/test_$(part)*")
 
-bench: $(MAIN)/ready
-	$(MAIN)/bin/python benchmarks/cost.py
+bench: $(MAIN)/ready $(INTEROP)/ready
+	$(INTEROP)/bin/python benchmarks/cost.py
 	$(MAIN)/bin/python benchmarks/startup.py
 	$(MAIN)/bin/python benchmarks/evaluation.py
 	$(MAIN)/bin/python benchmarks/serve.py
