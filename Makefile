@@ -1,5 +1,5 @@
-# make demo    a first look, offline            make test    lint, types, all tests
-# make bench   what an explanation costs        make unit    the quick tests alone
+# make demo    a first look, offline            make test    lint, types, the tests
+# make bench   what an explanation costs        make test-all  the slow ones and every environment
 # make points  the pointing game                make images  the pages' pictures
 # make docs    the site, in build/site             make notebooks  the tutorials as notebooks
 # make results RUNS=runs  the tables of docs/results.md, from the runs of its own commands
@@ -22,15 +22,18 @@ LOWEST_TORCH ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints.txt
 # What needs an extra or a browser, or says what the repository itself is, is not run there.
 EXTRAS_TESTED := app data docs finetune interop metadata notebooks report results runner training
 
-QUICK := not vision and not interop and not release and not slow
+OWN   := not vision and not interop and not release
+QUICK := $(OWN) and not slow
 
-.PHONY: demo test unit lint types test-main test-vision test-interop test-release test-lowest
-.PHONY: dist bench points images notebooks results docs format clean
+.PHONY: demo test test-all lint types test-quick test-slow test-vision test-interop test-release
+.PHONY: test-lowest dist bench points images notebooks results docs format clean
 
 demo: $(MAIN)/ready
 	$(MAIN)/bin/whyformer demo
 
-test: lint types test-main test-vision test-interop
+test: lint types test-quick
+
+test-all: test test-slow test-vision test-interop test-release test-lowest
 
 lint: $(MAIN)/ready
 	$(MAIN)/bin/ruff check .
@@ -39,17 +42,17 @@ lint: $(MAIN)/ready
 types: $(MAIN)/ready
 	$(MAIN)/bin/mypy
 
-test-main: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 --dist worksteal -m "not vision and not interop and not release"
+test-quick: $(MAIN)/ready
+	$(MAIN)/bin/python -m pytest -n 2 --dist worksteal -m "$(QUICK)"
+
+test-slow: $(MAIN)/ready
+	$(MAIN)/bin/python -m pytest -n 2 --dist worksteal -m "$(OWN) and slow"
 
 test-vision: $(VISION)/ready
 	$(VISION)/bin/python -m pytest -m vision
 
 test-interop: $(INTEROP)/ready
 	$(INTEROP)/bin/python -m pytest -m interop
-
-unit: $(MAIN)/ready
-	$(MAIN)/bin/python -m pytest -n 2 --dist worksteal -m "$(QUICK)"
 
 # What is committed is what is built: no stray file can get in.
 dist: $(MAIN)/ready

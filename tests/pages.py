@@ -139,7 +139,8 @@ class Session:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}"
-        words = [*shlex.split(command, comments=True), "--port", str(port)]
+        program, *words = shlex.split(command, comments=True)
+        words = [str(Path(sys.executable).with_name(program)), *words, "--port", str(port)]
         self.server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 120
         while True:
@@ -168,7 +169,9 @@ def commands(text: str) -> Iterator[str]:
 
 
 def main(page: Path) -> None:
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    programs = str(Path(sys.executable).parent)
+    if programs not in os.environ["PATH"].split(os.pathsep):
+        os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
     sys.path.insert(0, os.getcwd())
     Path(EXPORTED).touch()
     session = Session(page)

@@ -22,6 +22,7 @@ import pytest
 import torch
 
 import whyformer
+from forking import forked, forks
 from pages import INDENTED, PAGES, ROOT, Block, blocks_of, environment_of
 from whyformer.cli import make_parser
 from whyformer.engine.rules import GRADIENTS, PRESETS, balanced, division, learned, mass, relevance
@@ -45,21 +46,32 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", [marked(page) for page in PAGES])
-def test_every_block_runs(page: Path, furnished: Path, tmp_path: Path) -> None:
-    shutil.copytree(furnished, tmp_path, symlinks=True, dirs_exist_ok=True)
-    surroundings = {
+@pytest.fixture(scope="session")
+def surroundings(
+    furnished: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """What a reader's commands find: stand-ins of a hub, and imports that are made already."""
+    offline = {
         **os.environ,
-        "HF_HUB_CACHE": str(tmp_path / "hub"),
+        "HF_HUB_CACHE": str(furnished / "hub"),
         "HF_HUB_OFFLINE": "1",
-        "HF_DATASETS_CACHE": str(tmp_path / "datasets"),
+        "HF_DATASETS_CACHE": str(furnished / "datasets"),
         "MPLBACKEND": "Agg",
         "NO_COLOR": "1",
         "OMP_NUM_THREADS": "1",
         "PIP_NO_INDEX": "1",
     }
+    with forks(tmp_path_factory.mktemp("forks"), offline) as inside:
+        yield inside
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES])
+def test_every_block_runs(
+    page: Path, furnished: Path, surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    shutil.copytree(furnished, tmp_path, symlinks=True, dirs_exist_ok=True)
     done = subprocess.run(
-        [sys.executable, str(TESTS / "pages.py"), str(page)],
+        forked(TESTS / "pages.py", page),
         cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-6000:]
