@@ -55,6 +55,12 @@ def test_one_for_each_sample_and_several_for_each(explainer: whyformer.Explainer
     assert nested.blocks.gradient[0].shape == (2, 2, 4, 17, 17)
 
 
+@pytest.mark.parametrize("same", [(2, "tabby"), (None, None), ((3,), "dog")])
+def test_nothing_is_asked_rather_than_itself(explainer: whyformer.Explainer, same: Any) -> None:
+    with pytest.raises(TargetError, match="one and the same; name another"):
+        explainer(pixels().double(), target=whyformer.contrast(*same))
+
+
 def test_a_function_of_the_logits(explainer: whyformer.Explainer) -> None:
     """Regression, one-logit binary and multi-label heads, and the opposite of a class."""
     image = pixels().double()

@@ -103,8 +103,12 @@ class Resolver:
             places.append([])
             for seed, item in zip(seeds, row, strict=True):
                 if isinstance(item, Contrast):
-                    seed[(sample, *self.place(item.a, sample))] += 1
-                    seed[(sample, *self.place(item.b, sample))] -= 1
+                    towards, against = self.place(item.a, sample), self.place(item.b, sample)
+                    if towards == against:
+                        raise TargetError(
+                            f"{self.in_words(item)}: that is one and the same; name another one"
+                        )
+                    seed[(sample, *towards)], seed[(sample, *against)] = 1, -1
                     places[-1].append(None)
                 else:
                     place = self.place(item, sample)

@@ -64,6 +64,8 @@ def decode(source: Path | io.BytesIO, name: str) -> tuple[np.ndarray, int]:
         data = source.read_bytes() if isinstance(source, Path) else source.getvalue()
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from error
+    if not data:
+        raise InputError(f"{name} is empty; a sound was expected, such as a .wav file")
     if data[:4] not in (b"RIFF", b"RIFX", b"RF64"):
         return decode_other(data, name)
     from scipy.io import wavfile
