@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from whyformer.models.hugging_face import quiet_transformers
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.sounds import Ear, SoundInput
 from whyformer.models.texts import check_text
-from whyformer.models.vocabulary import Vocabulary, load_tokenizer
+from whyformer.models.vocabulary import Vocabulary, load_tokenizer, tokenizer_settings
 from whyformer.words import pieces_of
 
 if TYPE_CHECKING:
@@ -194,10 +193,7 @@ class TextToTextPipeline(AnsweringPipeline):
         return {"longest": self.longest}
 
     def _prepared_example(self) -> bytes:
-        settings = json.loads(self.tokenizer.backend_tokenizer.to_str())
-        for passing in ("truncation", "padding"):
-            settings.pop(passing, None)
-        return json.dumps(settings, sort_keys=True).encode()
+        return tokenizer_settings(self.tokenizer)
 
 
 def speech_pipeline(folder: Path, name: str, explainer: Explainer) -> SpeechPipeline:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -11,18 +10,12 @@ from torch import Tensor
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
-from whyformer.models.hugging_face import longest_text
 from whyformer.models.placed import OneText, RecordedText
-from whyformer.models.vocabulary import Vocabulary, load_tokenizer
+from whyformer.models.vocabulary import Vocabulary
 from whyformer.targets import class_index
 
 #: how people write a blank
 BLANK = "___"
-
-
-def load_blanks(folder: Path, name: str, explainer: Explainer) -> BlanksPipeline:
-    tokenizer = load_tokenizer(folder, name)
-    return BlanksPipeline(name, explainer, tokenizer, longest_text(explainer.model, tokenizer))
 
 
 class BlanksPipeline(OneText):

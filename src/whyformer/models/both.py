@@ -13,43 +13,28 @@ from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import MULTI_LABEL, REGRESSION, Explanation
 from whyformer.models.hugging_face import load_processor, longest_text, prepared_by
-from whyformer.models.images import ImageInput, ImagePipeline
-from whyformer.models.pipeline import Pipeline, Recorded
-from whyformer.models.reading import ReadTexts, TextReader
+from whyformer.models.image_with_text import ImageWithText, RecordedImageWithText
+from whyformer.models.images import ImageInput
+from whyformer.models.pipeline import Recorded
+from whyformer.models.reading import TextReader
 from whyformer.models.vocabulary import load_tokenizer
-from whyformer.recording import Recording
 from whyformer.words import unknown_note
 
 #: what the head's one number is, where it says how well text and image fit
 FITS = "fits"
 
 
-class BothPipeline(Pipeline):
+class BothPipeline(ImageWithText):
     """A model that reads an image and a text together, such as ViLT.
 
     ``why("photo.jpg", text="what is on the table?")``: the answers are the classes.
     """
 
     kind = "picture questions"
-    takes = "image"
-    beside = ("text",)
     needs: ClassVar[Mapping[str, str]] = {
         "text": "reads an image and a text, and no text was given; give "
         'text="what is on the table?", on the command line --text'
     }
-
-    def __init__(
-        self, name: str, explainer: Explainer, images: ImagePipeline, texts: TextReader
-    ) -> None:
-        super().__init__(name, explainer)
-        self._images, self._texts = images, texts
-
-    @property
-    def reads(self) -> dict[str, Any]:
-        return {**self._images.reads, "longest": self._texts.longest}
-
-    def _prepared_example(self) -> bytes:
-        return self._images._prepared_example() + self._texts.settings
 
     def record(
         self, inputs: ImageInput, *, progress: bool = False, text: str | Sequence[str] = ()
@@ -71,22 +56,8 @@ class BothPipeline(Pipeline):
         return RecordedBoth(self, recording, self._images.picture(pixels), read, tuple(notes))
 
 
-class RecordedBoth(Recorded):
+class RecordedBoth(RecordedImageWithText):
     """An image and a text that a model has read together, ready for questions."""
-
-    _recording: Recording
-
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        recording: Recording,
-        picture: torch.Tensor,
-        read: ReadTexts,
-        notes: tuple[str, ...],
-    ) -> None:
-        super().__init__(pipeline, recording.logits)
-        self._recording, self._picture, self._read = recording, picture, read
-        self._notes = notes
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         found = self._recording.explain(target, method, preset, **options)

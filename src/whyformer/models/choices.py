@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 from whyformer.errors import InputError
-from whyformer.explainer import Explainer
-from whyformer.models.hugging_face import longest_text
 from whyformer.models.placed import OneText
 from whyformer.models.texts import RecordedTexts, TextInput, check_text
-from whyformer.models.vocabulary import load_tokenizer
 from whyformer.words import Piece
-
-
-def load_choices(folder: Path, name: str, explainer: Explainer) -> ChoicesPipeline:
-    tokenizer = load_tokenizer(folder, name)
-    return ChoicesPipeline(name, explainer, tokenizer, longest_text(explainer.model, tokenizer))
 
 
 class ChoicesPipeline(OneText):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import ModelError
@@ -35,9 +36,8 @@ class Kind:
     def make(self, folder: Path, name: str, explainer: Explainer) -> Pipeline:
         """The pipeline of a model whose directory is ``folder``."""
         module, function = self.maker.split(":")
-        return getattr(import_module(f"whyformer.models.{module}"), function)(
-            folder, name, explainer
-        )
+        made = attrgetter(function)(import_module(f"whyformer.models.{module}"))
+        return made(folder, name, explainer)
 
 
 def span_logits(output: Any) -> Any:
@@ -64,12 +64,18 @@ KINDS = {
     "ForSequenceClassification": Kind(
         "text", "AutoModelForSequenceClassification", "hugging_face:text_pipeline"
     ),
-    "ForTokenClassification": Kind("tags", "AutoModelForTokenClassification", "tags:load_tags"),
-    "ForQuestionAnswering": Kind(
-        "answers", "AutoModelForQuestionAnswering", "spans:load_spans", span_logits
+    "ForTokenClassification": Kind(
+        "tags", "AutoModelForTokenClassification", "tags:TagsPipeline.load"
     ),
-    "ForMultipleChoice": Kind("choices", "AutoModelForMultipleChoice", "choices:load_choices"),
-    "ForMaskedLM": Kind("blanks", "AutoModelForMaskedLM", "blanks:load_blanks", labelled=False),
+    "ForQuestionAnswering": Kind(
+        "answers", "AutoModelForQuestionAnswering", "spans:SpansPipeline.load", span_logits
+    ),
+    "ForMultipleChoice": Kind(
+        "choices", "AutoModelForMultipleChoice", "choices:ChoicesPipeline.load"
+    ),
+    "ForMaskedLM": Kind(
+        "blanks", "AutoModelForMaskedLM", "blanks:BlanksPipeline.load", labelled=False
+    ),
     "ForObjectDetection": Kind(
         "detection", "AutoModelForObjectDetection", "detection:load_detection", None
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,13 @@ from whyformer.methods import DEFAULT_METHOD, get_method
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.prompts import Message, Prompt, read_prompt, sink_notes, with_sink
 from whyformer.models.room import check_room, longest_prompt
-from whyformer.models.vocabulary import Vocabulary, fast, load_tokenizer, quoted
+from whyformer.models.vocabulary import (
+    Vocabulary,
+    fast,
+    load_tokenizer,
+    quoted,
+    tokenizer_settings,
+)
 from whyformer.models.written import Written
 from whyformer.recording import Recording
 from whyformer.targets import Contrast, class_index, listed
@@ -60,10 +65,7 @@ class LanguagePipeline(Pipeline):
         return {"longest": self.longest}
 
     def _prepared_example(self) -> bytes:
-        settings = json.loads(self.tokenizer.backend_tokenizer.to_str())
-        for passing in ("truncation", "padding"):
-            settings.pop(passing, None)
-        return json.dumps(settings, sort_keys=True).encode()
+        return tokenizer_settings(self.tokenizer)
 
     def read(self, given: str | list[Message]) -> Prompt:
         """The prompt in pieces; one that the model cannot take is refused."""

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from whyformer.errors import InputError
+from whyformer.explainer import Explainer
+from whyformer.models.hugging_face import longest_text
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.texts import TextInput, TextPipeline, check_text
+from whyformer.models.vocabulary import load_tokenizer
 from whyformer.recording import Recording
 from whyformer.words import Piece, Word, words_of
 
 
 class OneText(TextPipeline):
     """Reads one text, or one pair, that the model takes at once."""
+
+    @classmethod
+    def load(cls, folder: Path, name: str, explainer: Explainer) -> Self:
+        tokenizer = load_tokenizer(folder, name)
+        return cls(name, explainer, tokenizer, longest_text(explainer.model, tokenizer))
 
     def one(self, inputs: Any) -> TextInput:
         """The text that was given; several are asked about one at a time."""

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from whyformer.errors import InputError
-from whyformer.models.texts import check_text, tokenizer_settings
+from whyformer.models.texts import check_text
+from whyformer.models.vocabulary import tokenizer_settings
 from whyformer.words import BETWEEN_TEXTS, Piece, pieces_of
 
 

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from whyformer.errors import InputError, TargetError
-from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
-from whyformer.models.hugging_face import longest_text
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.placed import OneText, RecordedText
-from whyformer.models.vocabulary import load_tokenizer
 from whyformer.recording import Recording
 from whyformer.targets import class_index
 
 #: the most pieces of an answer
 LONGEST_ANSWER = 30
-
-
-def load_spans(folder: Path, name: str, explainer: Explainer) -> SpansPipeline:
-    tokenizer = load_tokenizer(folder, name)
-    return SpansPipeline(name, explainer, tokenizer, longest_text(explainer.model, tokenizer))
 
 
 @dataclass(frozen=True)

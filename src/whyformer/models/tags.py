@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
-from whyformer.models.hugging_face import longest_text
 from whyformer.models.placed import OneText, RecordedText
-from whyformer.models.vocabulary import load_tokenizer
 from whyformer.targets import class_index
 from whyformer.words import Word, words_of
 
 #: the tag of words that are nothing, in most sets of tags
 OUTSIDE = "O"
-
-
-def load_tags(folder: Path, name: str, explainer: Explainer) -> TagsPipeline:
-    tokenizer = load_tokenizer(folder, name)
-    return TagsPipeline(name, explainer, tokenizer, longest_text(explainer.model, tokenizer))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.vocabulary import tokenizer_settings
 from whyformer.models.windows import RecordedWindows, Windows
 from whyformer.recording import Recording
 from whyformer.words import Piece, pieces_of
@@ -159,14 +159,6 @@ class RecordedTexts(Recorded):
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         return self._recording.explain(target, method, preset, **options)
-
-
-def tokenizer_settings(tokenizer: Any) -> bytes:
-    """All settings that last: a call's truncation and padding are no part of them."""
-    settings = json.loads(tokenizer.backend_tokenizer.to_str())
-    for passing in ("truncation", "padding"):
-        settings.pop(passing, None)
-    return json.dumps(settings, sort_keys=True).encode()
 
 
 def check_text(text: Any) -> None:

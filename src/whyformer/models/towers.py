@@ -9,53 +9,37 @@ from typing import Any, ClassVar
 
 import torch
 from PIL import Image
-from torch import Tensor
 
 from whyformer.errors import InputError, ModelError
 from whyformer.explainer import Explainer
 from whyformer.explanation import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Explanation
 from whyformer.methods import Method
 from whyformer.models.hugging_face import load_processor, longest_text, prepared_by
-from whyformer.models.images import ImageInput, ImagePipeline
-from whyformer.models.pipeline import Pipeline, Recorded
-from whyformer.models.reading import ReadTexts, TextReader
+from whyformer.models.image_with_text import ImageWithText, RecordedImageWithText
+from whyformer.models.images import ImageInput
+from whyformer.models.pipeline import Recorded
+from whyformer.models.reading import TextReader
 from whyformer.models.vocabulary import load_tokenizer
-from whyformer.recording import Recording
 from whyformer.targets import Resolver, class_index
 from whyformer.words import unknown_note
 
 
-class TowersPipeline(Pipeline):
+class TowersPipeline(ImageWithText):
     """An image and texts, of which the model says how well each fits.
 
     The texts are the classes: ``why("photo.jpg", text=["a cat", "a dog"], target="a cat")``.
     """
 
     kind = "towers"
-    takes = "image"
-    beside = ("text",)
     needs: ClassVar[Mapping[str, str]] = {
         "text": "compares an image with texts, and no text was given; give "
         'text=["a cat", "a cup of coffee"], on the command line --text once for each'
     }
 
-    def __init__(
-        self, name: str, explainer: Explainer, images: ImagePipeline, texts: TextReader
-    ) -> None:
-        super().__init__(name, explainer)
-        self._images, self._texts = images, texts
-
     @property
     def labels(self) -> None:
         """None: the classes are the texts that come with an image."""
         return None
-
-    @property
-    def reads(self) -> dict[str, Any]:
-        return {**self._images.reads, "longest": self._texts.longest}
-
-    def _prepared_example(self) -> bytes:
-        return self._images._prepared_example() + self._texts.settings
 
     def record(
         self,
@@ -89,25 +73,11 @@ class TowersPipeline(Pipeline):
         return SINGLE_LABEL if texts > 1 else REGRESSION
 
 
-class RecordedTowers(Recorded):
+class RecordedTowers(RecordedImageWithText):
     """Images that a model has compared with texts, ready for questions.
 
     An explanation shows the images and the texts that were asked about.
     """
-
-    _recording: Recording
-
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        recording: Recording,
-        picture: Tensor,
-        read: ReadTexts,
-        notes: tuple[str, ...],
-    ) -> None:
-        super().__init__(pipeline, recording.logits)
-        self._recording, self._picture, self._read = recording, picture, read
-        self._notes = notes
 
     @property
     def labels(self) -> list[str] | None:

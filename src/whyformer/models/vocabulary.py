@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -192,3 +193,11 @@ def _joined(a: str, b: str) -> bool:
 def _in_words(letter: str) -> bool:
     wide = unicodedata.east_asian_width(letter) in "WF"
     return letter in "'\u2019" or (letter.isalnum() and not wide)
+
+
+def tokenizer_settings(tokenizer: Any) -> bytes:
+    """All settings that last: a call's truncation and padding are no part of them."""
+    settings = json.loads(tokenizer.backend_tokenizer.to_str())
+    for passing in ("truncation", "padding"):
+        settings.pop(passing, None)
+    return json.dumps(settings, sort_keys=True).encode()

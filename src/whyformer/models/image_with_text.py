@@ -1,0 +1,51 @@
+"""What models that read an image and texts share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from whyformer.explainer import Explainer
+from whyformer.models.images import ImagePipeline
+from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.reading import ReadTexts, TextReader
+from whyformer.recording import Recording
+
+
+class ImageWithText(Pipeline):
+    """An image, and texts beside it."""
+
+    takes = "image"
+    beside = ("text",)
+
+    def __init__(
+        self, name: str, explainer: Explainer, images: ImagePipeline, texts: TextReader
+    ) -> None:
+        super().__init__(name, explainer)
+        self._images, self._texts = images, texts
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        return {**self._images.reads, "longest": self._texts.longest}
+
+    def _prepared_example(self) -> bytes:
+        return self._images._prepared_example() + self._texts.settings
+
+
+class RecordedImageWithText(Recorded):
+    """An image and texts that a model has read."""
+
+    _recording: Recording
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        recording: Recording,
+        picture: Tensor,
+        read: ReadTexts,
+        notes: tuple[str, ...],
+    ) -> None:
+        super().__init__(pipeline, recording.logits)
+        self._recording, self._picture, self._read = recording, picture, read
+        self._notes = notes
