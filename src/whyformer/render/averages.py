@@ -51,14 +51,15 @@ class Sums:
 
     def add_words(self, view: Record) -> None:
         self.texts += 1
+        self.signed |= view["signed"]
         least = -np.inf if view["signed"] else 0.0
         heard = [(text, max(score, least)) for _, text, score in view["words"] if score is not None]
-        total = sum(abs(score) for _, score in heard)
+        total = sum(abs(score) for _, score in heard) or 1.0
         shares: dict[str, float] = defaultdict(float)
         for text, score in heard:
-            key = text.casefold()
-            self.words.setdefault(key, Word(text))
-            shares[key] += score / total if total else 0.0
+            key = text.strip().casefold()
+            self.words.setdefault(key, Word(text.strip()))
+            shares[key] += score / total
         for key, share in shares.items():
             self.words[key].share += share
             self.words[key].texts += 1
@@ -74,7 +75,7 @@ class Sums:
         entry: dict[str, Any] = {"name": self.name, "images": self.images, "texts": self.texts}
         if self.map is not None:
             entry["map"] = jpeg_data(self.picture(self.map / self.images, colours))
-        return {**entry, "words": words}
+        return {**entry, "words": words, "signed": self.signed}
 
     def picture(self, mean: np.ndarray, name: str | None) -> Image.Image:
         view = View("", None, mean, signed=self.signed)
@@ -94,10 +95,15 @@ class Averages:
         self._classes: dict[tuple[int, str], Sums] = {}
 
     def add(self, record: Record) -> None:
+        """An input counts once for a class, also where an answer has the same word twice."""
+        views: dict[tuple[int, str], tuple[str, Record]] = {}
         for view in record["views"]:
             about = view["asked"] or record["predicted"]
             score = ClassScore(**about) if about else ClassScore(-1, "every class", None, None)
-            sums = self._classes.setdefault((score.index, score.label), Sums(score.name))
+            key = max(score.index, -1), score.label  # below 0 it only counts the questions
+            views.setdefault(key, (score.name, view))
+        for key, (name, view) in views.items():
+            sums = self._classes.setdefault(key, Sums(name))
             if record["kind"] == "image":
                 sums.add_map(view)
             elif "words" in view:

@@ -79,7 +79,7 @@ def card(record: Record, pictured: bool) -> dict[str, Any]:
         "predicted": named(record["predicted"]),
         "true": named(record["true"]),
         "right": is_right(record),
-        "asked": [named(view["asked"]) for view in record["views"] if view["asked"]],
+        "asked": named(first["asked"]),
         "strongest": shorten(first["strongest"]),
     }
     if "words" in first:
@@ -87,7 +87,7 @@ def card(record: Record, pictured: bool) -> dict[str, Any]:
         largest = max((abs(score or 0) for _, _, score in words), default=0) or 1
         shown = [[gap, text, round((score or 0) / largest, 3)] for gap, text, score in words]
         entry |= {"words": shown[:MOST_WORDS], "more": len(words) > MOST_WORDS}
-        entry["signed"] = first["signed"]
+        entry |= {"signed": first["signed"], "text": record["text"]}
     elif pictured:
         entry["thumbnail"] = record["thumbnail"]
     return entry
@@ -106,13 +106,12 @@ def is_right(record: Record) -> bool | None:
 
 def row(record: Record) -> Iterator[tuple[str, Any]]:
     """An input's cells by their column; further classes that were asked have a number behind."""
-    first, true = record["views"][0], record["true"]
+    true, right = record["true"], is_right(record)
     yield "file", record["file"]
-    if "words" in first:
-        yield "text", "".join(gap + text for gap, text, _ in first["words"]).strip()
+    if "text" in record:
+        yield "text", record["text"]
     yield from cells("predicted", record["predicted"])
     yield "true", true["label"] if true else ""
-    right = is_right(record)
     yield "right", "" if right is None else right
     for number, view in enumerate(record["views"], 1):
         behind = f"_{number}" if number > 1 else ""

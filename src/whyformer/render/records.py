@@ -38,6 +38,9 @@ def record_of(sheet: Sheet, look: Look, pieces: bool = False) -> Record:
     }
     if sheet.image is not None:
         record["thumbnail"] = jpeg_data(thumbnail(sheet.image, sheet.views[0], look))
+    else:
+        read = [piece for piece in sheet.pieces or [] if piece.word is not None]
+        record["text"] = "".join(piece.gap + piece.text for piece in read).strip()
     return record
 
 
@@ -47,7 +50,7 @@ def _view(sheet: Sheet, view: View, pieces: bool) -> Record:
         units = units_of(sheet, pieces)
         scores = [None if unit.silent else float(f"{unit.score(view):.4g}") for unit in units]
         heard = [(score, unit.text) for unit, score in zip(units, scores, strict=True) if score]
-        entry["strongest"] = max(heard, default=(0, ""))[1]
+        entry["strongest"] = max(heard, default=(0, ""))[1].strip()
         told = zip(units, scores, strict=True)
         entry["words"] = [[unit.gap, unit.text, score] for unit, score in told]
         return entry

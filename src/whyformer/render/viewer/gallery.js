@@ -22,8 +22,7 @@
     const state = { search: "", mistakes: false, predicted: "", true: "", order: "name" };
     let [found, shown] = [[], 0];
 
-    const textOf = (card) => (card.words || []).map(([gap, word]) => gap + word).join("");
-    const searched = cards.map((card) => `${card.file}\n${textOf(card)}`.toLowerCase());
+    const searched = cards.map((card) => `${card.file}\n${card.text || ""}`.toLowerCase());
 
     // --- what the inputs of a class share ----------------------------------------------------
 
@@ -36,7 +35,7 @@
     function meanWords(mean) {
       const most = Math.max(...mean.words.map((word) => Math.abs(word.share))) || 1;
       const rows = mean.words.map(({ text, share, texts }) => {
-        const bar = el("span", { class: share < 0 ? "why-negative" : "" });
+        const bar = el("span", { class: mean.signed && share >= 0 ? "why-for" : "" });
         bar.style.width = `${(100 * Math.abs(share)) / most}%`;
         return el("tr", {}, el("th", { scope: "row" }, spaced(text)),
           el("td", { class: "why-mean-bar" }, bar), el("td", {}, percent(share)), el("td", {}, texts));
@@ -133,7 +132,7 @@
 
     function makeCard(card) {
       const { predicted, right } = card;
-      const others = card.asked.filter((c) => c.index !== predicted?.index);
+      const other = card.asked && card.asked.index !== predicted?.index ? card.asked : null;
       const mark = { true: "\u2713", false: "\u2717" }[right];
       const told = mark ? [el("span", { class: "why-mark", role: "img", "aria-label": right ? "right" : "mistake" }, mark)] : [];
       const truth = !card.true || right ? null
@@ -143,7 +142,7 @@
         el("a", { href: card.href }, picture(card), file),
         predicted ? classLine({}, told, predicted) : null,
         truth,
-        ...others.slice(0, 3).map((c) => classLine({ class: "why-quiet" }, ["why "], c)),
+        other ? classLine({ class: "why-quiet" }, ["shown: why "], other) : null,
         card.strongest ? el("p", { class: "why-quiet" }, `strongest: ${card.strongest}`) : null);
     }
 
@@ -191,8 +190,13 @@
     root.replaceChildren(viewer);
     update();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
-    new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && showMore(),
-      { rootMargin: "600px" }).observe(further);
+    const reached = new IntersectionObserver((seen) => {
+      if (!seen.some((entry) => entry.isIntersecting)) return;
+      showMore();
+      reached.unobserve(further);
+      reached.observe(further); // which tells again whether it is in sight
+    }, { rootMargin: "600px" });
+    reached.observe(further);
   }
 
   globalThis.whyformerGallery = whyformerGallery;
