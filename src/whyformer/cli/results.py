@@ -186,10 +186,9 @@ class Results:
         """Write the gallery of all results in the folder, also of those that were there before."""
         from whyformer.render.gallery import write_gallery
 
-        if self._open is not None or what_is(self.gallery) is None:
-            write_gallery(self.folder, self._read(), self._look.colours)
-        if self._open is not None:
-            self._open.close()
+        with self._open or ExitStack():
+            if self._open is not None or what_is(self.gallery) is None:
+                write_gallery(self.folder, self._read(), self._look.colours)
 
     def _read(self) -> Iterator[dict[str, Any]]:
         for _, kept in sorted(self._kept.items()):
