@@ -21,6 +21,7 @@ from typing import Any
 from PIL import Image
 
 from tutorial import TUTORIALS, Code, Session, parts
+from whyformer.demo.scenes import draw_scene
 from whyformer.demo.tour import tour
 from whyformer.files import write_whole
 
@@ -77,6 +78,20 @@ def photograph_server(name: str, width: int, height: int) -> None:
         server.wait(30)
 
 
+def photograph_gallery(folder: Path, name: str, width: int, height: int) -> None:
+    """The page of many scenes, each in the folder of its first digit."""
+    for seed in range(24):
+        scene = draw_scene(seed, count=2)
+        path = folder / "scenes" / str(scene.labels[0]) / f"{seed:02d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scene.image.save(path)
+    command = [sys.executable, "-m", "whyformer", "explain", folder / "scenes", "--quiet"]
+    subprocess.run([*command, "--out", folder / "maps"], check=True)
+    with window(width, height) as view:
+        view.goto((folder / "maps" / "index.html").as_uri())
+        keep(Image.open(io.BytesIO(view.screenshot())), name)
+
+
 def run_tutorial(page: Path, folder: Path) -> None:
     """Every picture that follows a block is what the block's last line shows."""
     session = Session()
@@ -105,6 +120,7 @@ def main() -> None:
         keep(Image.open(demo / "review.png"), "review")
         photograph(demo / "scene.html", "page", 1100, 720)
         photograph_server("serve", 1100, 830)
+        photograph_gallery(demo, "gallery", 1100, 830)
         if len(sys.argv) == 4:
             head = demo / "two_classes.png"
             example = HERE.parent / "examples" / "two_classes.py"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -21,6 +22,8 @@ import whyformer
 from whyformer.cli import main
 
 SOURCE = Path(whyformer.__file__).resolve().parents[1]
+#: what every run over many inputs writes beside the results
+GALLERY = ("index.html", "results.csv")
 REVIEW = "A warm, witty film: naïve & superb!"
 #: the only escape codes that we write: colours of a ground and a letter, and back
 OWN = re.compile(r"\x1b\[(0|[34]8;2;\d+;\d+;\d+;[34]8;2;\d+;\d+;\d+)m")
@@ -95,9 +98,16 @@ def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 def results(folder: Path) -> list[str]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(str(path.relative_to(folder)) for path in files if path.name[0] != ".")
+    """The results in a folder; not what is written about all of them."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
+    return sorted(str(path.relative_to(folder)) for path in files if path.name not in GALLERY)
 
 
 def targets(path: Path) -> list[Any]:
     return [view["target"] for view in json.loads(path.read_text())["views"]]
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    """The rows of the table of all results."""
+    with open(folder / "results.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))

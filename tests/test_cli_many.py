@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Run, draw, results, start, targets, typed
+from command_line import GALLERY, Run, draw, results, rows_of, start, targets, typed
 
 
 class TestMany:
@@ -21,7 +21,8 @@ class TestMany:
         out = tmp_path / "maps"
         code, output, errors = run("explain", photos, "-t", "3", "--out", out)
         assert code == 0
-        assert output == f"{out}: 3 explained, 0 already there, 0 failed\n"
+        told = f"{out}: 3 explained, 0 already there, 0 failed\n"
+        assert output == f"{told}{out / 'index.html'} shows them\n"
         assert "explaining" in errors
         assert "3/3" in errors
         assert results(out) == ["a.png", "b.png", "deeper/c.png"]
@@ -249,7 +250,7 @@ class TestTheSameFolder:
 
     def test_two_processes_at_once(self, run: Run, photos: Path, tmp_path: Path) -> None:
         """The second finds the folder taken, or finds the first's settings there."""
-        from whyformer.cli.many import LOCK
+        from whyformer.cli.results import LOCK
         from whyformer.files import lock
 
         with lock(tmp_path / "maps" / LOCK):
@@ -261,16 +262,16 @@ class TestTheSameFolder:
     def test_settings_that_came_while_it_worked(
         self, run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from whyformer.cli import many
+        from whyformer.cli import results as marked
 
-        usual = many.lock
+        usual = marked.lock
 
         def late(path: Path) -> object:
-            (tmp_path / "maps" / many.SETTINGS).parent.mkdir(exist_ok=True)
-            (tmp_path / "maps" / many.SETTINGS).write_text('{"target": ["8"]}')
+            (tmp_path / "maps" / marked.SETTINGS).parent.mkdir(exist_ok=True)
+            (tmp_path / "maps" / marked.SETTINGS).write_text('{"target": ["8"]}')
             return usual(path)
 
-        monkeypatch.setattr(many, "lock", late)
+        monkeypatch.setattr(marked, "lock", late)
         code, _, errors = run("explain", photos, "-t", "3", "--out", tmp_path / "maps")
         assert code == 2
         assert "holds results made with another" in errors
@@ -314,7 +315,7 @@ class TestProcesses:
         arguments = ["explain", photos, "--out", out, "--format", "html"]
         process = start(*arguments)
         until = time.monotonic() + 120
-        while len(list(out.glob("*.html"))) < 2 and time.monotonic() < until:
+        while len(list(out.glob("[0-9]*.html"))) < 2 and time.monotonic() < until:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
@@ -323,11 +324,13 @@ class TestProcesses:
         assert b"Traceback" not in errors
         done = results(out)
         assert 2 <= len(done) < 40
-        kept = [".whyformer-done.tsv", ".whyformer-lock", ".whyformer-settings"]
-        assert sorted(os.listdir(out)) == [*kept, *done]
+        kept = [".whyformer-lock", ".whyformer-records-0.jsonl", ".whyformer-settings"]
+        assert sorted(os.listdir(out)) == [*kept, *done, *GALLERY]
+        assert len(rows_of(out)) == len(done)
         for name in done:
             assert (out / name).read_text().rstrip().endswith("</html>")
         code, output, _ = run(*arguments)
         assert code == 0
         assert f"{40 - len(done)} explained, {len(done)} already there, 0 failed" in output
         assert len(results(out)) == 40
+        assert [row["result"] for row in rows_of(out)] == results(out)

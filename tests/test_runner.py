@@ -344,7 +344,7 @@ class TestFullDisk:
         size = (tmp_path / "whole" / "records-0.jsonl").stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))
         try:
-            with pytest.raises(OutputError, match="what was measured is kept"):
+            with pytest.raises(OutputError, match="what was done is kept"):
                 point(why, tmp_path / "full")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

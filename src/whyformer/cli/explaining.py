@@ -40,7 +40,7 @@ EPILOG = """examples:
   whyformer explain photo.jpg --model ./my-clip --text "a cat" --text "a dog" --out why.html
   whyformer explain a.jpg --model ./my-dinov2 --similar-to b.jpg --out why.html
   cat photo.jpg | whyformer explain - --model ./my-vit --json
-  whyformer explain photos/ --model ./my-vit --out maps/       resumes where it was interrupted
+  whyformer explain photos/ --model ./my-vit --out maps/       and maps/index.html; resumes
   whyformer explain --lines sentences.txt --out maps/ --format html
   whyformer explain speech.wav --model ./my-whisper --target Americans --out why.html
   whyformer explain "the house is small" --model ./my-t5 --out why.html
@@ -71,7 +71,9 @@ def add_to(commands: Any) -> None:
     add_own_methods(parser)
     add_writing_options(parser)
     add_output_options(parser)
-    many = parser.add_argument_group("many inputs (--out is a folder)")
+    many = parser.add_argument_group(
+        "many inputs (--out is a folder, with index.html and results.csv)"
+    )
     many.add_argument("--lines", action="store_true", help="every line of a file is a text")
     many.add_argument(
         "--format", metavar="ENDING", help="png (default), svg, pdf, html, json, npz, tex"

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
-from whyformer.errors import InputError
+from whyformer.errors import InputError, TargetError
+from whyformer.targets import class_index
 
 WNID = re.compile(r"n\d{8}")
 
@@ -52,6 +53,19 @@ def class_of(name: str, labels: Sequence[str] | None) -> int:
             f"({', '.join(labels or ['without names'])})"
         )
     return found[0]
+
+
+def class_of_folder(name: str, labels: Sequence[str]) -> int | None:
+    """The class whose photos a folder holds: a label, one of its synonyms, or ImageNet's number."""
+    for written in (name, name.replace("_", " ")):
+        try:
+            return class_index(written, len(labels), labels)
+        except TargetError:
+            continue
+    try:
+        return class_indices([name], labels)[0] if WNID.fullmatch(name) else None
+    except InputError:
+        return None
 
 
 def imagenet_numbers() -> list[str]:

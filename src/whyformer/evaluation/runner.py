@@ -22,12 +22,13 @@ import torch
 from tqdm.auto import tqdm
 
 from whyformer import __version__
+from whyformer.appending import Appender, whole_lines
 from whyformer.code import code_of
-from whyformer.errors import InputError, NumericalError, OutputError, TargetError
+from whyformer.errors import InputError, NumericalError, TargetError
 from whyformer.evaluation.cache import Cache
 from whyformer.evaluation.samples import Samples
 from whyformer.evaluation.task import Record, Task
-from whyformer.files import check_same, lock, what_is, write_whole
+from whyformer.files import check_same, what_is, write_whole
 from whyformer.models.pipeline import Pipeline
 
 SETTINGS = "settings.json"
@@ -163,60 +164,11 @@ def claim(folder: Path, settings: Record) -> None:
     check_same(folder, before, json.loads(text))
 
 
-class Appender:
-    """Adds whole lines to a file; what a killed process left of a line is cut off first."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> Appender:
-        self._file = lock(self.path)
-        self._cut_to(self._whole_lines())
-        return self
-
-    def add(self, record: Record) -> None:
-        start = self._file.tell()
-        try:
-            data = json.dumps(record).encode() + b"\n"
-            while data:
-                data = data[self._file.write(data) :]
-        except OSError as error:
-            self._cut_to(start)
-            raise self._failure(error) from error
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def _whole_lines(self) -> int:
-        """Where the last whole line ends."""
-        end = self._file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(0, end - 65536)
-            self._file.seek(start)
-            found = self._file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            end = start
-        return 0
-
-    def _cut_to(self, size: int) -> None:
-        self._file.truncate(size)
-        self._file.seek(size)
-
-    def _failure(self, error: OSError) -> OutputError:
-        return OutputError(
-            f"cannot write {self.path}: {error.strerror}; what was measured is kept: start the "
-            "same command again when it can be written"
-        )
-
-
 def read_records(folder: Path) -> Iterator[Record]:
     """All whole lines of all processes."""
     for path in sorted(folder.glob("records-*.jsonl")):
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.endswith(b"\n"):
-                    yield read_record(line, f"{path}, line {number}")
+        for number, (_, line) in enumerate(whole_lines(path), 1):
+            yield read_record(line, f"{path}, line {number}")
 
 
 def read_record(line: bytes, where: str) -> Record:

@@ -39,7 +39,7 @@ def document(sheet: Sheet, *, for_page: bool = False, picture: str = "") -> dict
         "model": sheet.model,
         "preset": sheet.preset,
         "problem": sheet.problem,
-        "classes": [_class(score) for score in sheet.classes],
+        "classes": [class_entry(score) for score in sheet.classes],
         "notes": sheet.notes,
         **_part(sheet, for_page, picture),
     }
@@ -113,7 +113,7 @@ def png_bytes(image: Image.Image, dpi: int | None = None) -> bytes:
     return buffer.getvalue()
 
 
-def _class(score: ClassScore) -> dict[str, Any]:
+def class_entry(score: ClassScore) -> dict[str, Any]:
     return {
         "index": score.index,
         "label": score.label,

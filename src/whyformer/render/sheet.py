@@ -166,6 +166,13 @@ class Sheet:
         found = {view.asked.index: view.asked for view in self.views if view.asked}
         return list(found.values())
 
+    @property
+    def predicted(self) -> ClassScore | None:
+        """The likeliest class, where the classes are ranked and not only those that were asked."""
+        ranked = self.logits is not None or len(self.classes) > len(self.asked)
+        best = self.classes[0] if ranked and self.classes else None
+        return best if best is not None and best.is_class else None
+
     def view(self, method: str, asked: ClassScore | None) -> View | None:
         """A method's view of a class; a class-agnostic method has one for all."""
         for view in self.views:

@@ -1,0 +1,221 @@
+"""A folder of results: what they were made with and from, their gallery, and no mixing of runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whyformer import __version__
+from whyformer.appending import Appender, whole_lines
+from whyformer.cli.options import look_of
+from whyformer.errors import InputError, OutputError
+from whyformer.files import FILE, check_same, lock, what_is, write_whole
+from whyformer.methods import DEFAULT_METHOD, get_method
+
+if TYPE_CHECKING:
+    from whyformer.models.pipeline import Pipeline
+    from whyformer.render.sheet import Sheet
+
+SETTINGS, LOCK = ".whyformer-settings", ".whyformer-lock"
+#: a process appends to a file of its own, and all of them are read
+RECORDS, ALL_RECORDS = ".whyformer-records-0.jsonl", ".whyformer-records-*.jsonl"
+ADVICE = "choose another folder, or --overwrite"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An input of many: what to read, its result's name without the ending, and what it was.
+
+    ``file`` is what people are shown: below the folder that was given, or a line's number.
+    """
+
+    source: str
+    name: str
+    state: str
+    file: str
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where the record of an input begins, and which state of the input it is of."""
+
+    path: Path
+    start: int
+    state: str
+
+
+class Results:
+    """A folder of results: the settings that they were made with, and a record of each input."""
+
+    def __init__(
+        self, options: argparse.Namespace, entries: Sequence[Entry], why: Pipeline | None
+    ) -> None:
+        from whyformer.render.gallery import PAGE
+        from whyformer.render.saving import WRITERS, writer
+
+        self.folder = Path(options.out)
+        self.ending = ("png" if options.format is None else options.format).lstrip(".")
+        writer(Path(f"result.{self.ending}"))
+        if what_is(self.folder) == FILE or self.folder.suffix.lower() in WRITERS:
+            raise InputError(f"{self.folder} is a file's name; many inputs go into a folder")
+        self.gallery = self.folder / PAGE
+        self._look, self._pieces = look_of(options), options.pieces
+        self._settings = {
+            "whyformer": __version__,
+            "model": options.model,
+            "weights": why and why.weights,
+            "preparation": why and why.preparation,
+            "target": options.target,
+            "rather than": options.rather_than,
+            "position": options.position,
+            "chat": options.chat,
+            "method": options.method or (why.usual if why else DEFAULT_METHOD),
+            "preset": options.preset,
+            "precision": options.precision,
+            **own_code(options),
+            "pair": options.pair,
+            "text": options.text,
+            "similar_to": options.similar_to,
+            "pieces": options.pieces,
+            "look": vars(self._look),
+        }
+        self._open: ExitStack | None = None
+        self._overwrite = options.overwrite
+        if not self._overwrite:
+            self._check_settings()
+        self._kept = dict(self._read_kept())
+        self._outdated: list[Path] = []
+        if self._overwrite:
+            self._outdated = [self.path(entry) for entry in entries if entry.name in self._kept]
+            self._kept = {}
+        self._spare_others(entries)
+
+    def _check_settings(self) -> None:
+        mark = self.folder / SETTINGS
+        if what_is(mark) is None:
+            return
+        try:
+            before = dict(json.loads(mark.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{mark} is damaged; {ADVICE}") from error
+        check_same(self.folder, before, self._settings, "results made", ADVICE)
+
+    def _read_kept(self) -> Iterator[tuple[str, Kept]]:
+        for path in sorted(self.folder.glob(ALL_RECORDS)):
+            for start, line in whole_lines(path):
+                try:
+                    record = json.loads(line)
+                    yield record["name"], Kept(path, start, record["state"])
+                except (ValueError, TypeError, KeyError) as error:
+                    if not self._overwrite:
+                        raise InputError(f"{path} is damaged at byte {start}; {ADVICE}") from error
+
+    def _spare_others(self, entries: Sequence[Entry]) -> None:
+        """No result may take the place of an input, nor of a file that is no result."""
+        from whyformer.render.gallery import TABLE
+
+        inputs = {Path(entry.source).resolve() for entry in entries if entry.text is None}
+        mine = self._overwrite or what_is(self.folder / SETTINGS) is not None
+        known = {self.gallery: mine, self.folder / TABLE: mine}
+        known |= {self.path(entry): entry.name in self._kept for entry in entries}
+        for result, ours in known.items():
+            if result.resolve() in inputs:
+                raise InputError(f"{result} is an input; choose another folder for the results")
+            if not self._overwrite and not ours and what_is(result) is not None:
+                raise InputError(f"{result} exists and is no result of these settings; {ADVICE}")
+
+    def path(self, entry: Entry) -> Path:
+        return self.folder / f"{entry.name}.{self.ending}"
+
+    def has(self, entry: Entry) -> bool:
+        """Whether there is a result of this very input."""
+        kept = self._kept.get(entry.name)
+        return kept is not None and kept.state == entry.state and what_is(self.path(entry)) == FILE
+
+    def _begin(self) -> None:
+        """With the first result: old ones that it replaces go, and the folder is marked anew.
+
+        From then on the folder is this process's alone, as far as the system has locks.
+        """
+        with ExitStack() as opened:
+            opened.enter_context(lock(self.folder / LOCK))
+            if not self._overwrite:
+                self._check_settings()
+            else:
+                self._outdated += self.folder.glob(ALL_RECORDS)
+            for path in self._outdated:
+                path.unlink(missing_ok=True)
+            write_whole(self.folder / SETTINGS, json.dumps(self._settings, indent=1) + "\n")
+            self._records = opened.enter_context(Appender(self.folder / RECORDS))
+            self._open = opened.pop_all()
+
+    def keep(self, entry: Entry, sheet: Sheet) -> Path:
+        """Record an input, and say where its result goes.
+
+        The record comes first: whatever ends the process, no result is there without its record.
+        """
+        from whyformer.render.records import record_of
+
+        if self._open is None:
+            self._begin()
+        result = self.path(entry)
+        try:
+            result.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot replace {result}: {error.strerror}") from error
+        start = self._records.add(
+            {
+                "name": entry.name,
+                "state": entry.state,
+                "file": entry.file,
+                "result": str(result.relative_to(self.folder)),
+                "true": true_class(entry, sheet),
+                **record_of(sheet, self._look, self._pieces),
+            }
+        )
+        self._kept[entry.name] = Kept(self._records.path, start, entry.state)
+        return result
+
+    def close(self) -> None:
+        """Write the gallery of all results in the folder, also of those that were there before."""
+        from whyformer.render.gallery import write_gallery
+
+        with self._open or ExitStack():
+            if self._open is not None or what_is(self.gallery) is None:
+                write_gallery(self.folder, self._read(), self._look.colours)
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        for _, kept in sorted(self._kept.items()):
+            with kept.path.open("rb") as file:
+                file.seek(kept.start)
+                record: dict[str, Any] = json.loads(file.readline())
+            if what_is(self.folder / record["result"]) == FILE:
+                yield record
+
+
+def true_class(entry: Entry, sheet: Sheet) -> dict[str, Any] | None:
+    """The class that an image's folder is named by, in a folder that has one for each class."""
+    from whyformer.evaluation.classes import class_of_folder
+    from whyformer.render.document import class_entry
+    from whyformer.render.sheet import ClassScore
+
+    folder = Path(entry.file).parent.name
+    index = class_of_folder(folder, sheet.labels) if folder and sheet.labels else None
+    if index is None or sheet.labels is None:
+        return None
+    return class_entry(ClassScore(index, sheet.labels[index], None, None))
+
+
+def own_code(options: argparse.Namespace) -> dict[str, str]:
+    """Settings for a method or a preset of one's own: results of older code are not its results."""
+    from whyformer.code import code_of, rules_of
+
+    name = options.method or DEFAULT_METHOD
+    method = {} if get_method(name).built_in else {"code": code_of(name)}
+    return {**method, **rules_of(options.preset)}

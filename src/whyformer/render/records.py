@@ -1,0 +1,99 @@
+"""What is kept of one input of many: small, and enough for the gallery of them all.
+
+``predicted`` and a view's ``asked`` are classes with what the model gave them. A text's view has
+``words``: what stands before, the word, its score, which is None where it is not coloured. An
+image's has its ``map`` on the scale of its colours, -127 to 127 in bytes, row by row over ``grid``.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from whyformer.render.document import class_entry
+from whyformer.render.image import draw_frame, overlay
+from whyformer.render.look import Look
+from whyformer.render.palettes import map_colours
+from whyformer.render.scaling import scaled, units_of
+from whyformer.render.sheet import Sheet, View
+
+Record = dict[str, Any]
+#: the largest width and height of a thumbnail
+WIDTH, HEIGHT = 352, 176
+
+
+def record_of(sheet: Sheet, look: Look, pieces: bool = False) -> Record:
+    sheet = scaled(sheet, look.shared, pieces)
+    best = sheet.predicted
+    record: Record = {
+        "kind": sheet.kind,
+        "model": sheet.model,
+        "method": sheet.views[0].method,
+        "predicted": best and class_entry(best),
+        "views": [_view(sheet, view, pieces) for view in sheet.views],
+    }
+    if sheet.image is not None:
+        record["thumbnail"] = jpeg_data(thumbnail(sheet.image, sheet.views[0], look))
+    else:
+        read = [piece for piece in sheet.pieces or [] if piece.word is not None]
+        record["text"] = "".join(piece.gap + piece.text for piece in read).strip()
+    return record
+
+
+def _view(sheet: Sheet, view: View, pieces: bool) -> Record:
+    entry: Record = {"asked": view.asked and class_entry(view.asked), "signed": view.signed}
+    if sheet.image is None:
+        units = units_of(sheet, pieces)
+        scores = [None if unit.silent else float(f"{unit.score(view):.4g}") for unit in units]
+        heard = [(score, unit.text) for unit, score in zip(units, scores, strict=True) if score]
+        entry["strongest"] = max(heard, default=(0, ""))[1].strip()
+        told = zip(units, scores, strict=True)
+        entry["words"] = [[unit.gap, unit.text, score] for unit, score in told]
+        return entry
+    entry["strongest"] = _place(sheet, view)
+    entry["grid"] = list(view.scores.shape)
+    steps = (view.strength * 127).round().astype(np.int8)
+    entry["map"] = base64.b64encode(steps.tobytes()).decode("ascii")
+    return entry
+
+
+def map_of(view: Record) -> np.ndarray:
+    """A record's map again, from -1 to 1."""
+    steps = np.frombuffer(base64.b64decode(view["map"]), np.int8)
+    return steps.reshape(view["grid"]) / 127
+
+
+def _place(sheet: Sheet, view: View) -> str:
+    """Where the highest score is: a patch, or a sound's moment."""
+    row, column = np.unravel_index(int(view.scores.argmax()), view.scores.shape)
+    if sheet.sound is not None and len(view.scores) == 1:
+        seconds = len(sheet.sound.samples) / sheet.sound.rate
+        return f"{seconds * (column + 0.5) / view.scores.shape[1]:.2f} s"
+    return f"row {row + 1}, column {column + 1}"
+
+
+def thumbnail(image: Image.Image, view: View, look: Look) -> Image.Image:
+    share = min(WIDTH / image.width, HEIGHT / image.height)
+    size = max(1, round(image.width * share)), max(1, round(image.height * share))
+    small = overlay(
+        image.resize(size, Image.Resampling.BICUBIC),
+        view.share,
+        opacity=look.opacity,
+        smooth=look.smooth,
+        contour=look.contour,
+        colours=map_colours(view.signed, look.colours),
+    )
+    if view.box is not None:
+        draw_frame(small, view.box, 2)
+    return small
+
+
+def jpeg_data(image: Image.Image) -> str:
+    """An image as a data address, small."""
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=75)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
