@@ -22,11 +22,12 @@ import torch
 
 import whyformer
 from whyformer import code
+from whyformer.appending import Appender
 from whyformer.code import code_of
 from whyformer.errors import InputError, OutputError
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.cache import Cache
-from whyformer.evaluation.runner import AHEAD, Appender, read_ahead, read_records
+from whyformer.evaluation.runner import read_records
 from whyformer.evaluation.samples import Scenes
 from whyformer.methods import registry
 from whyformer.methods.question import Answer, Question
@@ -364,31 +365,6 @@ class TestFullDisk:
         (tmp_path / "run").write_text("")
         with pytest.raises(OutputError, match="cannot write"):
             point(why, tmp_path / "run")
-
-
-class TestReadingAhead:
-    def test_samples_are_read_while_the_model_works(self) -> None:
-        read: list[int] = []
-        ready = read_ahead([(i, []) for i in range(20)], lambda i: read.append(i) or i)
-        (first, _), future = next(ready)
-        assert first == 0
-        assert future.result() == 0
-        deadline = time.monotonic() + 10
-        while len(read) < AHEAD and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert AHEAD <= len(read) <= AHEAD + 1
-        assert [i for (i, _), _ in ready] == list(range(1, 20))
-
-    def test_order_and_errors_stay_with_their_sample(self) -> None:
-        def read(i: int) -> int:
-            if i == 1:
-                raise InputError("broken")
-            return i
-
-        futures = [future for _, future in read_ahead([(i, []) for i in range(3)], read)]
-        assert [futures[0].result(), futures[2].result()] == [0, 2]
-        with pytest.raises(InputError, match="broken"):
-            futures[1].result()
 
 
 class TestCache:

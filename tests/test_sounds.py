@@ -76,7 +76,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "NaN": (lambda f: (np.array([np.nan, 1.0]), RATE), "holds NaN or infinity"),
     "letters": (lambda f: (np.array(["a"]), RATE), "is an array of <U1"),
     "turned": (lambda f: (np.zeros((2, 9)), RATE), r"expected \(samples, channels\): transpose it"),
-    "empty": (lambda f: b"", "is empty"),
+    "no bytes": (lambda f: b"", "is empty"),
     "no sound": (lambda f: b"hello", "is no .wav file"),
     "damaged": (lambda f: b"RIFF....WAVEfmt ", "is no .wav file that can be read"),
     "an image": (lambda f: Image.new("RGB", (9, 9)), "a sound was expected, not Image"),

@@ -9,7 +9,10 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from whyformer.cli.inputs import Given, a, read_input, with_pair
 from whyformer.cli.options import load_for, load_named
@@ -17,6 +20,10 @@ from whyformer.cli.results import Entry, Results
 from whyformer.errors import InputError
 from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, SOUND_ENDINGS, what_is
 from whyformer.words import printable, shorten
+
+if TYPE_CHECKING:
+    from whyformer.models.pipeline import Pipeline
+    from whyformer.render.sheet import Sheet
 
 
 def list_inputs(options: argparse.Namespace) -> list[Entry] | None:
@@ -116,25 +123,73 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
     """Explain every entry; returns 2 if some could not be.
 
     What is wrong with an input is said, and the next one follows; what is wrong with the question
-    or the model ends the run before anything is written.
+    or the model ends the run before anything is written. Under ``torchrun`` every process takes its
+    share, and the first one writes the gallery of all.
     """
+    from whyformer.engine.precision import is_fast
+    from whyformer.engine.rules import get_preset
+    from whyformer.sharing import processes, wait
+
+    get_preset(options.preset), is_fast(options.precision)
+    rank, size = processes()
+    why = load_named(options.model, options) if options.model else None
+    if options.out is None:
+        if size > 1:
+            raise InputError("several processes share a folder of results; name it with --out")
+        return 2 if _explain(entries, why, options, None) else 0
+    results = Results(options, entries, why, rank)
+    waiting = [entry for entry in entries if not results.has(entry)]
+    wait()
+    if size > 1:
+        results.begin()
+    try:
+        failed = _explain(waiting[rank::size], why, options, results, size)
+        wait()
+    finally:
+        results.close()
+    if rank == 0 and not (options.quiet or options.json):
+        done = sum(results.has(entry) for entry in waiting)
+        before, lacking = len(entries) - len(waiting), len(waiting) - done
+        print(f"{results.folder}: {done} explained, {before} already there, {lacking} failed")
+        if what_is(results.gallery) is not None:
+            print(f"{results.gallery} shows them")
+    wait()
+    return 2 if failed else 0
+
+
+def _explain(
+    waiting: Sequence[Entry],
+    why: Pipeline | None,
+    options: argparse.Namespace,
+    results: Results | None,
+    processes: int = 1,
+) -> int:
+    """Explain one after another, reading ahead and writing behind; how many could not be."""
     from tqdm.auto import tqdm
 
     from whyformer.cli.explaining import explain_one, present
-    from whyformer.engine.precision import is_fast
-    from whyformer.engine.rules import get_preset
+    from whyformer.overlapping import WriteBehind, read_ahead
 
-    get_preset(options.preset), is_fast(options.precision)
-    why = load_named(options.model, options) if options.model else None
-    results = Results(options, entries, why) if options.out else None
-    waiting = [entry for entry in entries if results is None or not results.has(entry)]
     loaded = {why.kind: why} if why is not None else {}
     failed = 0
-    silent = options.quiet or results is None or not waiting
-    try:
-        for entry in tqdm(waiting, desc="explaining", unit="input", disable=silent):
+    silent = options.quiet or results is None or results.rank > 0 or not waiting
+    label = "explaining" + (f" 1/{processes}" if processes > 1 else "")
+
+    def write(entry: Entry, sheet: Sheet) -> None:
+        one = argparse.Namespace(**vars(options))
+        if results is not None:
+            one.out, one.quiet = str(results.keep(entry, sheet)), True
+        present(sheet, one)
+
+    with (
+        tqdm(total=len(waiting), desc=label, unit="input", disable=silent) as bar,
+        closing(read_ahead(waiting, lambda entry: _read(entry, options))) as ready,
+        WriteBehind() as behind,
+    ):
+        for entry, read in ready:
+            bar.update()
             try:
-                given = _read(entry, options)
+                given = read.result()
                 if given.kind not in loaded:
                     loaded[given.kind] = load_for(options, given.kind)
                 sheet = explain_one(loaded[given.kind], given, options)
@@ -143,19 +198,8 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
                 where = "" if entry.source in str(error) else f"{entry.source}: "
                 tqdm.write(f"whyformer: {printable(where + str(error))}", file=sys.stderr)
                 continue
-            one = argparse.Namespace(**vars(options))
-            if results is not None:
-                one.out, one.quiet = str(results.keep(entry, sheet)), True
-            present(sheet, one)
-    finally:
-        if results is not None:
-            results.close()
-    if results is not None and not (options.quiet or options.json):
-        done, before = len(waiting) - failed, len(entries) - len(waiting)
-        print(f"{results.folder}: {done} explained, {before} already there, {failed} failed")
-        if what_is(results.gallery) is not None:
-            print(f"{results.gallery} shows them")
-    return 2 if failed else 0
+            behind.add(partial(write, entry, sheet))
+    return failed
 
 
 def _read(entry: Entry, options: argparse.Namespace) -> Given:

@@ -16,6 +16,7 @@ from whyformer.cli.options import look_of
 from whyformer.errors import InputError, OutputError
 from whyformer.files import FILE, check_same, lock, what_is, write_whole
 from whyformer.methods import DEFAULT_METHOD, get_method
+from whyformer.sharing import wait
 
 if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 SETTINGS, LOCK = ".whyformer-settings", ".whyformer-lock"
 #: a process appends to a file of its own, and all of them are read
-RECORDS, ALL_RECORDS = ".whyformer-records-0.jsonl", ".whyformer-records-*.jsonl"
+RECORDS = ".whyformer-records-{}.jsonl"
 ADVICE = "choose another folder, or --overwrite"
 
 
@@ -54,12 +55,17 @@ class Results:
     """A folder of results: the settings that they were made with, and a record of each input."""
 
     def __init__(
-        self, options: argparse.Namespace, entries: Sequence[Entry], why: Pipeline | None
+        self,
+        options: argparse.Namespace,
+        entries: Sequence[Entry],
+        why: Pipeline | None,
+        rank: int = 0,
     ) -> None:
         from whyformer.render.gallery import PAGE
         from whyformer.render.saving import WRITERS, writer
 
-        self.folder = Path(options.out)
+        self.folder, self.rank = Path(options.out), rank
+        self._states = {entry.name: entry.state for entry in entries}
         self.ending = ("png" if options.format is None else options.format).lstrip(".")
         writer(Path(f"result.{self.ending}"))
         if what_is(self.folder) == FILE or self.folder.suffix.lower() in WRITERS:
@@ -89,7 +95,7 @@ class Results:
         self._overwrite = options.overwrite
         if not self._overwrite:
             self._check_settings()
-        self._kept = dict(self._read_kept())
+        self._kept = self._read_kept()
         self._outdated: list[Path] = []
         if self._overwrite:
             self._outdated = [self.path(entry) for entry in entries if entry.name in self._kept]
@@ -106,15 +112,24 @@ class Results:
             raise InputError(f"{mark} is damaged; {ADVICE}") from error
         check_same(self.folder, before, self._settings, "results made", ADVICE)
 
-    def _read_kept(self) -> Iterator[tuple[str, Kept]]:
-        for path in sorted(self.folder.glob(ALL_RECORDS)):
+    def _read_kept(self) -> dict[str, Kept]:
+        """The last record of each input, whichever process wrote it; one of its state, if any."""
+        found: dict[str, Kept] = {}
+        for path in self._record_files():
             for start, line in whole_lines(path):
                 try:
                     record = json.loads(line)
-                    yield record["name"], Kept(path, start, record["state"])
+                    name, kept = record["name"], Kept(path, start, record["state"])
                 except (ValueError, TypeError, KeyError) as error:
                     if not self._overwrite:
                         raise InputError(f"{path} is damaged at byte {start}; {ADVICE}") from error
+                    continue
+                if name not in found or kept.state == self._states.get(name):
+                    found[name] = kept
+        return found
+
+    def _record_files(self) -> list[Path]:
+        return sorted(self.folder.glob(RECORDS.format("*")))
 
     def _spare_others(self, entries: Sequence[Entry]) -> None:
         """No result may take the place of an input, nor of a file that is no result."""
@@ -138,22 +153,29 @@ class Results:
         kept = self._kept.get(entry.name)
         return kept is not None and kept.state == entry.state and what_is(self.path(entry)) == FILE
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """With the first result: old ones that it replaces go, and the folder is marked anew.
 
-        From then on the folder is this process's alone, as far as the system has locks.
+        From then on the folder is this run's alone, as far as the system has locks. Of several
+        processes the first does so, while the others wait.
         """
         with ExitStack() as opened:
-            opened.enter_context(lock(self.folder / LOCK))
-            if not self._overwrite:
-                self._check_settings()
-            else:
-                self._outdated += self.folder.glob(ALL_RECORDS)
-            for path in self._outdated:
-                path.unlink(missing_ok=True)
-            write_whole(self.folder / SETTINGS, json.dumps(self._settings, indent=1) + "\n")
-            self._records = opened.enter_context(Appender(self.folder / RECORDS))
+            if self.rank == 0:
+                opened.enter_context(lock(self.folder / LOCK))
+                self._clear()
+                write_whole(self.folder / SETTINGS, json.dumps(self._settings, indent=1) + "\n")
+            wait()
+            records = self.folder / RECORDS.format(self.rank)
+            self._records = opened.enter_context(Appender(records))
             self._open = opened.pop_all()
+
+    def _clear(self) -> None:
+        if self._overwrite:
+            self._outdated += self._record_files()
+        else:
+            self._check_settings()
+        for path in self._outdated:
+            path.unlink(missing_ok=True)
 
     def keep(self, entry: Entry, sheet: Sheet) -> Path:
         """Record an input, and say where its result goes.
@@ -163,7 +185,7 @@ class Results:
         from whyformer.render.records import record_of
 
         if self._open is None:
-            self._begin()
+            self.begin()
         result = self.path(entry)
         try:
             result.unlink(missing_ok=True)
@@ -187,7 +209,9 @@ class Results:
         from whyformer.render.gallery import write_gallery
 
         with self._open or ExitStack():
-            if self._open is not None or what_is(self.gallery) is None:
+            if self.rank == 0 and (self._open is not None or what_is(self.gallery) is None):
+                if self._open is not None:
+                    self._overwrite, self._kept = False, self._read_kept()
                 write_gallery(self.folder, self._read(), self._look.colours)
 
     def _read(self) -> Iterator[dict[str, Any]]:

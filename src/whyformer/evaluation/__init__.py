@@ -24,7 +24,7 @@ from whyformer.evaluation.published import published
 from whyformer.evaluation.rationales import COUNTS, Rationales, eraser_lines
 from whyformer.evaluation.report import save_report
 from whyformer.evaluation.results import Result, make_result
-from whyformer.evaluation.runner import processes, read_records, run
+from whyformer.evaluation.runner import read_records, run
 from whyformer.evaluation.saco import Saco
 from whyformer.evaluation.samples import HUB, Samples, Some, open_images
 from whyformer.evaluation.sanity import Sanity
@@ -39,6 +39,7 @@ from whyformer.methods.variants import SEPARATOR
 from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
+from whyformer.sharing import processes
 
 __all__ = ["BENCHMARKS", "Result", "evaluate", "save_report"]
 

@@ -9,16 +9,12 @@ is measured on the same samples beside the others.
 from __future__ import annotations
 
 import json
-import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import torch
 from tqdm.auto import tqdm
 
 from whyformer import __version__
@@ -30,14 +26,12 @@ from whyformer.evaluation.samples import Samples
 from whyformer.evaluation.task import Record, Task
 from whyformer.files import check_same, what_is, write_whole
 from whyformer.models.pipeline import Pipeline
+from whyformer.overlapping import read_ahead
+from whyformer.sharing import processes, wait
 
 SETTINGS = "settings.json"
 #: settings that maps kept for other runs depend on
 CACHED_BY = ("weights", "preparation", "rules")
-#: threads that read samples while the model works, and how many samples they are ahead
-READERS, AHEAD = 2, 4
-#: processes wait this long for the slowest of them
-PATIENCE = timedelta(days=14)
 
 #: what is the sample's fault, or the method's on it; anything else stops the run
 SAMPLE_ERRORS = (InputError, NumericalError, TargetError)
@@ -102,7 +96,7 @@ def run(
             smoothing=0.05,
             disable=not progress or rank > 0,
         ) as bar,
-        closing(read_ahead(pending, lambda i: task.prepare(why, samples[i]))) as ready,
+        closing(read_ahead(pending, lambda each: task.prepare(why, samples[each[0]]))) as ready,
     ):
         for (i, missing), prepared in ready:
             for method, record in attempt(task, why, prepared, missing, kept):
@@ -130,24 +124,6 @@ def attempt(
                 yield method, record
         except SAMPLE_ERRORS as error:
             yield left.pop(0), {"error": str(error)}
-
-
-def read_ahead(
-    pending: Iterable[Pending], read: Callable[[int], Any]
-) -> Generator[tuple[Pending, Future[Any]]]:
-    """Samples in order, read by threads while the model works on those before."""
-    with ThreadPoolExecutor(READERS) as pool:
-        waiting: deque[tuple[Pending, Future[Any]]] = deque()
-        try:
-            for each in pending:
-                waiting.append((each, pool.submit(read, each[0])))
-                if len(waiting) > AHEAD:
-                    yield waiting.popleft()
-            while waiting:
-                yield waiting.popleft()
-        finally:
-            for _, future in waiting:
-                future.cancel()
 
 
 def claim(folder: Path, settings: Record) -> None:
@@ -181,19 +157,3 @@ def read_record(line: bytes, where: str) -> Record:
             f"{where} is damaged; delete this line, and the same command measures it again"
         )
     return record
-
-
-def processes() -> tuple[int, int]:
-    """This process's rank and how many there are; joins the group that ``torchrun`` set up.
-
-    Processes only wait for each other, so gloo serves on GPUs as well.
-    """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size > 1 and not torch.distributed.is_initialized():
-        torch.distributed.init_process_group("gloo", timeout=PATIENCE)
-    return int(os.environ.get("RANK", "0")), size
-
-
-def wait() -> None:
-    if torch.distributed.is_initialized():
-        torch.distributed.barrier()

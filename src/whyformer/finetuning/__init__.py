@@ -14,7 +14,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from whyformer.errors import ModelError
-from whyformer.evaluation.runner import wait
 from whyformer.finetuning.callbacks import SaveWithin
 from whyformer.finetuning.classifier import find_model, hash_weights
 from whyformer.finetuning.folder import (
@@ -29,6 +28,7 @@ from whyformer.finetuning.loop import measure, prepare, train, training_argument
 from whyformer.finetuning.settings import CHECKPOINTS, Finetuned, Settings, check_settings
 from whyformer.finetuning.texts import read_data
 from whyformer.models.hugging_face import quiet_transformers
+from whyformer.sharing import wait
 
 __all__ = ["Finetuned", "finetune"]
 

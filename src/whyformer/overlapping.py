@@ -1,0 +1,55 @@
+"""Work beside the model's: what comes next is read, and what is done is written, by threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: threads that read while the model works, and how many inputs they are ahead
+READERS, AHEAD = 2, 4
+
+
+def read_ahead(
+    waiting: Iterable[T], read: Callable[[T], R]
+) -> Generator[tuple[T, Future[R]], None, None]:
+    """Everything in order, read while the caller works on what came before."""
+    with ThreadPoolExecutor(READERS) as pool:
+        begun: deque[tuple[T, Future[R]]] = deque()
+        try:
+            for each in waiting:
+                begun.append((each, pool.submit(read, each)))
+                if len(begun) > AHEAD:
+                    yield begun.popleft()
+            while begun:
+                yield begun.popleft()
+        finally:
+            for _, future in begun:
+                future.cancel()
+
+
+class WriteBehind:
+    """Calls, one after another, by a thread that is a few behind at most.
+
+    What one of them raises is raised by a later ``add``, or at the end.
+    """
+
+    def __enter__(self) -> WriteBehind:
+        self._pool = ThreadPoolExecutor(1)
+        self._begun: deque[Future[Any]] = deque()
+        return self
+
+    def add(self, call: Callable[[], Any]) -> None:
+        self._begun.append(self._pool.submit(call))
+        if len(self._begun) > AHEAD:
+            self._begun.popleft().result()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._pool.shutdown()
+        if kind is None:
+            for future in self._begun:
+                future.result()

@@ -1,0 +1,27 @@
+"""Processes that share work, as ``torchrun`` starts them: each takes its part, and they wait."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+import torch
+
+#: processes wait this long for the slowest of them
+PATIENCE = timedelta(days=14)
+
+
+def processes() -> tuple[int, int]:
+    """This process's rank and how many there are; joins the group that ``torchrun`` set up.
+
+    Processes only wait for each other, so gloo serves on GPUs as well.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size > 1 and not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("gloo", timeout=PATIENCE)
+    return int(os.environ.get("RANK", "0")), size
+
+
+def wait() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
