@@ -13,6 +13,7 @@ from starlette.responses import Response
 from whyformer import __version__
 from whyformer.app.answers import find_reading, to_document, to_file
 from whyformer.app.blocks import to_blocks
+from whyformer.app.erasing import Erasure, to_erasure
 from whyformer.app.examples import examples, picture
 from whyformer.app.incoming import read_json, read_question
 from whyformer.app.listings import (
@@ -28,6 +29,7 @@ from whyformer.app.listings import (
 )
 from whyformer.app.questions import (
     BlockQuestion,
+    EraseQuestion,
     FileQuestion,
     Name,
     Question,
@@ -92,6 +94,12 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
         """Attention, gradient, relevance and their product in one block, for the first class."""
         _, document = await answer(request, BlockQuestion, to_blocks)
         return json_response(document)
+
+    @api.post("/erase", responses=REFUSED, openapi_extra=body(EraseQuestion))
+    async def erase(request: Request) -> Erasure:
+        """The classes' probabilities without some patches or words, beside those with all."""
+        _, erasure = await answer(request, EraseQuestion, to_erasure)
+        return erasure
 
     @api.post("/save", responses={200: FILE, **REFUSED}, openapi_extra=body(FileQuestion))
     async def save(request: Request) -> Response:
