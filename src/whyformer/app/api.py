@@ -15,6 +15,7 @@ from whyformer.app.answers import find_reading, to_document, to_file
 from whyformer.app.blocks import to_blocks
 from whyformer.app.erasing import Erasure, to_erasure
 from whyformer.app.examples import examples, picture
+from whyformer.app.glance import to_heads
 from whyformer.app.incoming import read_json, read_question
 from whyformer.app.listings import (
     Classes,
@@ -31,6 +32,7 @@ from whyformer.app.questions import (
     BlockQuestion,
     EraseQuestion,
     FileQuestion,
+    HeadQuestion,
     Name,
     Question,
     ViewQuestion,
@@ -93,6 +95,12 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
     async def blocks(request: Request) -> Response:
         """Attention, gradient, relevance and their product in one block, for the first class."""
         _, document = await answer(request, BlockQuestion, to_blocks)
+        return json_response(document)
+
+    @api.post("/heads", responses={200: HEADS, **REFUSED}, openapi_extra=body(HeadQuestion))
+    async def heads(request: Request) -> Response:
+        """One map of every head of every block, for the first class."""
+        _, document = await answer(request, HeadQuestion, to_heads)
         return json_response(document)
 
     @api.post("/erase", responses=REFUSED, openapi_extra=body(EraseQuestion))
@@ -160,6 +168,10 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
 
 DOCUMENT: dict[str, Any] = {
     "description": "The document that `whyformer explain --json` prints, and `input`, its key",
+    "content": {"application/json": {"schema": {"type": "object"}}},
+}
+HEADS: dict[str, Any] = {
+    "description": "A row for each block: the mean of its heads, then every head, as signed bytes",
     "content": {"application/json": {"schema": {"type": "object"}}},
 }
 FILE: dict[str, Any] = {

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from whyformer.app.answers import chosen_classes, detailed
-from whyformer.app.questions import BlockQuestion
+from whyformer.app.questions import BlockQuestion, Question
 from whyformer.app.shelf import Reading
 from whyformer.app.worker import Check
 from whyformer.errors import InputError
@@ -18,15 +18,17 @@ from whyformer.methods import DEFAULT_METHOD
 from whyformer.render.sheet import View
 from whyformer.render.sheets import class_score, make_sheet
 
+#: what is shown of a block; the product is what the paper's method averages (Eq. 13)
+MAPS = ("attention", "gradient", "relevance", "product")
+
 
 def to_blocks(question: BlockQuestion, reading: Reading, check: Check) -> dict[str, Any]:
     """A document whose methods are the four maps of one block, with how many blocks there are."""
-    target = chosen_classes(question, reading)[0]
     recorded = reading.recorded
-    explanation = recorded.explain(target, DEFAULT_METHOD, question.preset, keep_blocks=True)
+    target, explanation = with_blocks(question, reading)
     check()
-    maps = maps_of(explanation, question.block)
-    blocks, heads = len(explanation.blocks.attention), maps["attention"].shape[0]  # type: ignore[union-attr]
+    maps = {name: map_of(explanation, question.block, name) for name in MAPS}
+    blocks, heads = count_blocks(explanation), len(maps["attention"])
     if question.head is not None and question.head >= heads:
         raise InputError(f"head {question.head} of a block with {heads}; count from 0")
     asked = class_score(explanation, 0, target)
@@ -40,29 +42,46 @@ def to_blocks(question: BlockQuestion, reading: Reading, check: Check) -> dict[s
     return {**document, "input": reading.key, "blocks": blocks, "heads": heads}
 
 
-def maps_of(explanation: Explanation, block: int) -> dict[str, Tensor]:
-    """(heads, tokens, tokens) each; the product is what the paper's method averages (Eq. 13)."""
-    blocks = explanation.blocks
-    assert blocks is not None
-    assert blocks.gradient is not None
-    assert blocks.relevance is not None
-    if block >= len(blocks.attention):
-        raise InputError(f"block {block} of a model with {len(blocks.attention)}; count from 0")
-    gradient, relevance = blocks.gradient[block][0], blocks.relevance[block][0]
-    return {
-        "attention": blocks.attention[block][0],
-        "gradient": gradient,
-        "relevance": relevance,
-        "product": (gradient * relevance).clamp(min=0),
-    }
+def with_blocks(question: Question, reading: Reading) -> tuple[int, Explanation]:
+    """The first class asked about, and its explanation with what every block held."""
+    target = chosen_classes(question, reading)[0]
+    options: dict[str, Any] = {"keep_blocks": True}
+    return target, reading.recorded.explain(target, DEFAULT_METHOD, question.preset, **options)
+
+
+def count_blocks(explanation: Explanation) -> int:
+    assert explanation.blocks is not None
+    return len(explanation.blocks.attention)
+
+
+def map_of(explanation: Explanation, block: int, name: str) -> Tensor:
+    """(heads, tokens, tokens) of one block."""
+    if block >= count_blocks(explanation):
+        raise InputError(f"block {block} of a model with {count_blocks(explanation)}; count from 0")
+    if name == "product":
+        gradient, relevance = (map_of(explanation, block, n) for n in ("gradient", "relevance"))
+        return (gradient * relevance).clamp(min=0)
+    found: Tensor = getattr(explanation.blocks, name)[block][0]
+    assert explanation.rows is not None
+    if found.shape[-2:] != (explanation.rows.shape[-1],) * 2:
+        raise InputError(
+            f"block {block} attends between {found.shape[-2]} and {found.shape[-1]} places, in "
+            f"windows or after a merge, and the input has {explanation.rows.shape[-1]} tokens: "
+            "its maps cannot be laid over the input"
+        )
+    return found
+
+
+def pooled(explanation: Explanation, maps: Tensor) -> Tensor:
+    """The pooled token's row of maps (..., tokens, tokens)."""
+    assert explanation.rows is not None
+    return explanation.rows[0].to(maps) @ maps
 
 
 def shown(explanation: Explanation, matrix: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """The pooled token's row, and the rows of all that can be pointed at."""
-    tokens = explanation.tokens
-    assert explanation.rows is not None
-    pooled = explanation.rows[0].to(matrix) @ matrix
+    tokens, row = explanation.tokens, pooled(explanation, matrix)
     if tokens.grid is None:
-        return pooled.double().cpu().numpy(), matrix.float().cpu().numpy()
+        return row.double().cpu().numpy(), matrix.float().cpu().numpy()
     patches = matrix[tokens.patches, tokens.patches]
-    return tokens.to_map(pooled).double().cpu().numpy(), patches.float().cpu().numpy()
+    return tokens.to_map(row).double().cpu().numpy(), patches.float().cpu().numpy()

@@ -87,6 +87,12 @@ class BlockQuestion(Question):
     )
 
 
+class HeadQuestion(Question):
+    """``POST /heads``."""
+
+    map: Literal["attention", "gradient", "relevance", "product"] = Field("attention")
+
+
 class EraseQuestion(Question):
     """``POST /erase``."""
 
