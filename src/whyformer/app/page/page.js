@@ -6,6 +6,7 @@ import { ask, get } from "./api.js";
 import { makeEraser } from "./erase.js";
 import { listen, showBeside, showExamples, showInput } from "./inputs.js";
 import { makeInside } from "./inside.js";
+import { makePinned } from "./pinned.js";
 import { makeSearch } from "./search.js";
 
 const byId = (id) => document.getElementById(id);
@@ -306,6 +307,7 @@ const inside = makeInside(() => (shown.document ? current() : null));
 const eraser = makeEraser(current);
 listen(chooseInput, chooseBeside);
 listenForActions(current, say, fail);
+makePinned(() => ({ shown: shown.document, look: state.look }), say);
 byId("cancel").addEventListener("click", () => {
   running?.abort();
   running = null;
