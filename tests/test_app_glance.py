@@ -12,12 +12,17 @@ import torch
 
 import whyformer
 from serving import running, wait_for
+from small_sounds import beeps, save_wav2vec2, write_wav
 from small_texts import save_bert
+from small_videos import ball, save_video
 from test_app_image import WHY, settled
 from test_app_text import TEXT
 from whyformer.app import glance
+from whyformer.app.blocks import to_blocks
 from whyformer.app.examples import examples, picture
+from whyformer.app.questions import BlockQuestion, HeadQuestion
 from whyformer.app.server import make_app
+from whyformer.app.shelf import Reading
 
 MAPS = ("attention", "gradient", "relevance", "product")
 
@@ -72,7 +77,7 @@ def test_large_inputs_are_limited_and_say_so(
     import httpx2
 
     monkeypatch.setattr(glance, "MOST_WORDS", 4)
-    monkeypatch.setattr(glance, "MOST_PATCHES", 6)
+    monkeypatch.setattr(glance, "MOST_PATCHES", 36)
     with running(make_app(models)) as url, httpx2.Client(base_url=f"{url}/api/v1") as client:
         text = asked(client, text="A warm and moving film")
         image = asked(client, example="one digit")
@@ -101,6 +106,21 @@ def test_windows_of_attention_are_refused_in_a_sentence(tmp_path: Path) -> None:
             refused = client.post(f"/{path}", json={"input": read["input"]})
             assert refused.status_code == 422
             assert "cannot be laid over the input" in refused.json()["error"]
+
+
+def test_sounds_and_videos_have_maps_too(tmp_path: Path) -> None:
+    """A sound is a line of moments; a video's frames stand side by side, as in its picture."""
+    hearing = whyformer.load(save_wav2vec2(tmp_path / "sound"))
+    seeing = whyformer.load(save_video(tmp_path / "video"))
+    sound = write_wav(tmp_path / "beeps.wav", beeps())
+    for recorded, rows in ((hearing.record(str(sound)), 1), (seeing.record(ball()), 4)):
+        reading = Reading("key", "title", recorded)
+        block = to_blocks(BlockQuestion(block=1, head=0), reading, lambda: None)
+        every = glance.to_heads(HeadQuestion(), reading, lambda: None)
+        assert every["grid"] == block["image"]["grid"]
+        assert every["grid"][0] == rows
+        scores = block["views"][0]["scores"]
+        assert unpacked(every["blocks"][1])[1] == pytest.approx(scores, abs=max(scores) / 250)
 
 
 def thumbs(page: Any) -> Any:

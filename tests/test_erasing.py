@@ -96,7 +96,7 @@ def test_a_long_text_loses_a_word_in_all_its_windows(tmp_path: Path) -> None:
     assert not torch.allclose(found, recorded.logits, atol=1e-5)
 
 
-def test_what_cannot_be_erased_says_so(models: list[Any]) -> None:
+def test_what_cannot_be_erased_says_so(models: list[Any], tmp_path: Path) -> None:
     recorded = models[1].record("A film")
     for unit in (-1, 2):
         with pytest.raises(InputError, match=f"unit {unit} of an input with 2 patches or words"):
@@ -104,7 +104,9 @@ def test_what_cannot_be_erased_says_so(models: list[Any]) -> None:
     several = models[1].record(["A film", "Another one"])
     detector = whyformer.load("demo-detector").record(photo(0))
     clip = whyformer.load("demo-clip").record(photo(0), text=["a one", "a two"])
-    for other in (several, detector, clip):
+    chooser = whyformer.load(save_bert(tmp_path / "bert", "BertForMultipleChoice"))
+    choices = chooser.record("a warm film", text=["without plot", "is superb"])
+    for other in (several, detector, clip, choices):
         assert other.units == []
         with pytest.raises(ModelError, match="no patches or words that can be taken away"):
             other.without([0])

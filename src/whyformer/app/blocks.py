@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from whyformer.app.answers import chosen_classes, detailed
@@ -16,7 +15,7 @@ from whyformer.errors import InputError
 from whyformer.explanation import Explanation
 from whyformer.methods import DEFAULT_METHOD
 from whyformer.render.sheet import View
-from whyformer.render.sheets import class_score, make_sheet
+from whyformer.render.sheets import class_score, make_sheet, parts_of, rows_of, scores_of
 
 #: what is shown of a block; the product is what the paper's method averages (Eq. 13)
 MAPS = ("attention", "gradient", "relevance", "product")
@@ -32,11 +31,11 @@ def to_blocks(question: BlockQuestion, reading: Reading, check: Check) -> dict[s
     if question.head is not None and question.head >= heads:
         raise InputError(f"head {question.head} of a block with {heads}; count from 0")
     asked = class_score(explanation, 0, target)
-    views = []
+    part, views = parts_of(explanation)[0], []
     for name, of_heads in maps.items():
         matrix = of_heads.mean(0) if question.head is None else of_heads[question.head]
-        scores, rows = shown(explanation, matrix)
-        views.append(View(name, asked, scores, rows))
+        scores = scores_of(part, pooled(explanation, matrix))
+        views.append(View(name, asked, scores, rows_of(part, matrix)))
     sheet = make_sheet(explanation, title=reading.title, model=recorded.pipeline.name)
     document = detailed(replace(sheet, views=views), reading)
     return {**document, "input": reading.key, "blocks": blocks, "heads": heads}
@@ -65,9 +64,8 @@ def map_of(explanation: Explanation, block: int, name: str) -> Tensor:
     assert explanation.rows is not None
     if found.shape[-2:] != (explanation.rows.shape[-1],) * 2:
         raise InputError(
-            f"block {block} attends between {found.shape[-2]} and {found.shape[-1]} places, in "
-            f"windows or after a merge, and the input has {explanation.rows.shape[-1]} tokens: "
-            "its maps cannot be laid over the input"
+            f"block {block} attends from {found.shape[-2]} to {found.shape[-1]} places, and the "
+            f"input has {explanation.rows.shape[-1]} tokens: its maps cannot be laid over the input"
         )
     return found
 
@@ -76,12 +74,3 @@ def pooled(explanation: Explanation, maps: Tensor) -> Tensor:
     """The pooled token's row of maps (..., tokens, tokens)."""
     assert explanation.rows is not None
     return explanation.rows[0].to(maps) @ maps
-
-
-def shown(explanation: Explanation, matrix: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The pooled token's row, and the rows of all that can be pointed at."""
-    tokens, row = explanation.tokens, pooled(explanation, matrix)
-    if tokens.grid is None:
-        return row.double().cpu().numpy(), matrix.float().cpu().numpy()
-    patches = matrix[tokens.patches, tokens.patches]
-    return tokens.to_map(row).double().cpu().numpy(), patches.float().cpu().numpy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,13 +14,13 @@ from whyformer.app.blocks import count_blocks, map_of, pooled, with_blocks
 from whyformer.app.questions import HeadQuestion
 from whyformer.app.shelf import Reading
 from whyformer.app.worker import Check
-from whyformer.explanation import Explanation
 from whyformer.render.colour import colour_stops, scale
+from whyformer.render.sheets import parts_of, scores_of
 from whyformer.words import Word, words_of
 
-#: words, and patches along a side, that a thumbnail shows
+#: words, and patches, that a thumbnail shows
 MOST_WORDS = 512
-MOST_PATCHES = 32
+MOST_PATCHES = 1024
 
 
 def to_heads(question: HeadQuestion, reading: Reading, check: Check) -> dict[str, Any]:
@@ -28,30 +29,35 @@ def to_heads(question: HeadQuestion, reading: Reading, check: Check) -> dict[str
     Its values, row by row, are signed bytes: byte / 127 * scale.
     """
     _, explanation = with_blocks(question, reading)
-    words = words_of(explanation.pieces[0]) if explanation.pieces else []
-    rows = []
+    part = parts_of(explanation)[0]
+    pieces = part.pieces[0] if part.pieces and part.picture is None else []
+    words = words_of(pieces)
+    sinks = [i for i, piece in enumerate(pieces) if piece.sink]
+    blocks = []
     for block in range(count_blocks(explanation)):
         check()
         heads = pooled(explanation, map_of(explanation, block, question.map))
         every = torch.cat([heads.mean(0, keepdim=True), heads])
-        units = patches(explanation, every) if explanation.grid else of_words(words, every)
-        rows.append(packed(units.flatten(1)))
+        every[:, sinks] = 0
+        shown = torch.from_numpy(np.stack([scores_of(part, row) for row in every]))
+        units = of_words(words, shown) if words else smaller(shown)
+        blocks.append(packed(units.flatten(1)))
     note = f"The text has {len(words):,} words: the first {MOST_WORDS} are drawn."
     return {
         "input": reading.key,
-        "grid": list(units.shape[1:]) if explanation.grid else None,
+        "grid": None if words else list(units.shape[1:]),
         "heat": colour_stops(scale()),
         "words": [word.text for word in words[:MOST_WORDS]],
         "note": note if len(words) > MOST_WORDS else "",
-        "blocks": rows,
+        "blocks": blocks,
     }
 
 
-def patches(explanation: Explanation, rows: Tensor) -> Tensor:
-    """(heads, tokens) to (heads, height, width), at most so large."""
-    maps = explanation.tokens.to_map(rows)
-    height, width = (min(side, MOST_PATCHES) for side in maps.shape[-2:])
-    return F.adaptive_avg_pool2d(maps.float(), (height, width))
+def smaller(maps: Tensor) -> Tensor:
+    """(heads, height, width) with at most so many patches."""
+    height, width = maps.shape[1:]
+    share = min(1.0, (MOST_PATCHES / (height * width)) ** 0.5)
+    return F.adaptive_avg_pool2d(maps, (max(1, int(height * share)), max(1, int(width * share))))
 
 
 def of_words(words: list[Word], rows: Tensor) -> Tensor:
@@ -60,7 +66,7 @@ def of_words(words: list[Word], rows: Tensor) -> Tensor:
 
 
 def packed(values: Tensor) -> dict[str, Any]:
-    tops = values.abs().amax(1).double().cpu()
-    shares = values.double().cpu() / torch.where(tops > 0, tops, 1)[:, None]
+    tops = values.abs().amax(1)
+    shares = values / torch.where(tops > 0, tops, 1)[:, None]
     data = (shares * 127).round().to(torch.int8).numpy().tobytes()
     return {"scale": tops.tolist(), "data": b64encode(data).decode("ascii")}

@@ -57,7 +57,7 @@ export function makeEraser(current) {
     const mine = (running = new AbortController());
     const asked = { model: question.model, targets: shown, erased: [...erased] };
     try {
-      const response = await ask("erase", asked, input, mine.signal);
+      const response = await ask("erase", asked, { ...input, key }, mine.signal);
       show(await response.json());
       alert.hidden = true;
     } catch (error) {

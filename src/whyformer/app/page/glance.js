@@ -93,11 +93,9 @@ export function makeGlance(open, fail) {
     const blank = Array(height * width - shares.length).fill(0);
     drawHeat(canvas, [...shares, ...blank], height, width, 1, palette);
     const name = `Block ${block + 1}, ${column ? `head ${column}` : "mean of the heads"}`;
-    const strongest = shares.indexOf(Math.max(...shares));
-    const where = heads.grid
-      ? `row ${Math.floor(strongest / width) + 1}, column ${(strongest % width) + 1}`
-      : quote(heads.words[strongest]);
-    const node = el("button", { type: "button", "aria-label": name, title: `${name}: most at ${where}` }, canvas);
+    const node = el("button", { type: "button", "aria-label": name, title: name }, canvas);
+    const strongest = heads.words[shares.indexOf(Math.max(...shares))];
+    if (strongest) node.title += `: most at ${quote(strongest)}`;
     if (!heads.grid) canvas.style.height = `${height === 1 ? 14 : 5 * height}px`;
     node.addEventListener("click", () => open(block, column ? column - 1 : null));
     node.addEventListener("keydown", (event) => step(event, block, column));
