@@ -171,7 +171,7 @@ DOCUMENT: dict[str, Any] = {
     "content": {"application/json": {"schema": {"type": "object"}}},
 }
 HEADS: dict[str, Any] = {
-    "description": "A row for each block: the mean of its heads, then every head, as signed bytes",
+    "description": "A row for each block: the mean of its heads, then every head, in bytes",
     "content": {"application/json": {"schema": {"type": "object"}}},
 }
 FILE: dict[str, Any] = {

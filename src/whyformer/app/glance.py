@@ -26,7 +26,7 @@ MOST_PATCHES = 1024
 def to_heads(question: HeadQuestion, reading: Reading, check: Check) -> dict[str, Any]:
     """A thumbnail for the mean of every block's heads, then for each head.
 
-    Its values, row by row, are signed bytes: byte / 127 * scale.
+    Its values, row by row, are bytes: low + byte / 255 * (high - low).
     """
     _, explanation = with_blocks(question, reading)
     part = parts_of(explanation)[0]
@@ -66,7 +66,7 @@ def of_words(words: list[Word], rows: Tensor) -> Tensor:
 
 
 def packed(values: Tensor) -> dict[str, Any]:
-    tops = values.abs().amax(1)
-    shares = values / torch.where(tops > 0, tops, 1)[:, None]
-    data = (shares * 127).round().to(torch.int8).numpy().tobytes()
-    return {"scale": tops.tolist(), "data": b64encode(data).decode("ascii")}
+    low, high = values.amin(1), values.amax(1)
+    shares = (values - low[:, None]) / torch.where(high > low, high - low, 1)[:, None]
+    data = (shares * 255).round().to(torch.uint8).numpy().tobytes()
+    return {"low": low.tolist(), "high": high.tolist(), "data": b64encode(data).decode("ascii")}

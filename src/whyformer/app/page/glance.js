@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 
-const { el, fromHex, makePalette, mix, quote } = globalThis.whyformerTools;
+const { el, fromHex, largestOf, makePalette, mix, quote, range } = globalThis.whyformerTools;
 const { drawHeat } = globalThis.whyformerSurfaces;
 const MAPS = ["attention", "gradient", "relevance", "product"];
 const AGAINST = fromHex("#348ad6");
@@ -41,15 +41,18 @@ export function makeGlance(open, fail) {
     const rows = heads.blocks.map(unpacked);
     const every = rows.flat();
     const signed = every.some((values) => values.some((value) => value < 0));
-    const top = Math.max(...every.map(largest)) || 1;
+    const spans = every.map((values) => range(values, signed, Boolean(heads.grid)));
+    const all = [Math.min(...spans.map(([least]) => least)), largestOf(spans.map(([, most]) => most))];
+    const spanOf = (values) => (byId("glance-shared").checked ? all : spans[every.indexOf(values)]);
     const palette = paletteOf(signed);
-    const shared = byId("glance-shared").checked;
     const columns = Math.max(...rows.map((row) => row.length));
-    const names = Array.from({ length: columns }, (_, i) => el("span", {}, i ? `${i}` : "Mean"));
-    const cells = [el("span", {}, ""), ...names];
+    const names = Array.from({ length: columns }, (_, i) => i ? `${i}` : "Mean");
+    const cells = ["", ...names].map((name) => el("span", { class: "glance-head" }, name));
     thumbs = rows.map((row, block) => row.map((values, column) => {
-      const scale = shared ? top : largest(values) || 1;
-      return thumbnail(values.map((value) => value / scale), block, column, palette);
+      const [least, most] = spanOf(values);
+      const share = (value) =>
+        signed ? value / (most || 1) : Math.max(0, (value - least) / (most - least || 1));
+      return thumbnail(values.map(share), block, column, palette);
     }));
     thumbs.forEach((row, block) => {
       const rest = Array.from({ length: columns - row.length }, () => el("span", {}));
@@ -66,14 +69,14 @@ export function makeGlance(open, fail) {
     if (held) thumbs[at[0]]?.[at[1]]?.focus();
   }
 
-  function unpacked({ scale, data }) {
-    const bytes = Int8Array.from(atob(data), (c) => c.charCodeAt(0));
-    const each = bytes.length / scale.length;
-    return scale.map((top, i) =>
-      Array.from(bytes.subarray(i * each, (i + 1) * each), (byte) => (byte / 127) * top));
+  function unpacked({ low, high, data }) {
+    const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+    const each = bytes.length / low.length;
+    return low.map((least, i) => {
+      const own = bytes.subarray(i * each, (i + 1) * each);
+      return Array.from(own, (byte) => least + (byte / 255) * (high[i] - least));
+    });
   }
-
-  const largest = (values) => values.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
 
   /** The viewer's colours: a picture's on a dark ground, a text's hues on the page's. */
   function paletteOf(signed) {
@@ -125,7 +128,14 @@ export function makeGlance(open, fail) {
       const on = thumb === thumbs[block]?.[column];
       thumb.setAttribute("aria-pressed", String(on));
       thumb.tabIndex = on ? 0 : -1;
+      if (on) reveal(thumb);
     });
+  }
+
+  function reveal({ offsetTop: top, offsetHeight: height }) {
+    const grid = byId("glance-grid");
+    const seen = top >= grid.scrollTop && top + height <= grid.scrollTop + grid.clientHeight;
+    if (!seen) grid.scrollTop = top - grid.clientHeight / 2;
   }
 
   select.addEventListener("change", () => update(...last));

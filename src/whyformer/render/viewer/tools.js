@@ -71,8 +71,18 @@
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
   }
 
+  /** What colours span, as in the pictures: of an image least to most, the top percent alike. */
+  function range(values, signed, isImage) {
+    const sorted = values.map((value) => (signed ? Math.abs(value) : value)).sort((a, b) => a - b);
+    const top = sorted[sorted.length - 1] ?? 0;
+    if (!isImage) return [0, Math.max(0, top)];
+    const least = signed ? 0 : Math.max(0, sorted[0]);
+    const most = sorted[Math.ceil(0.99 * (sorted.length - 1))];
+    return [least, most > least ? most : top];
+  }
+
   globalThis.whyformerTools = {
     el, button, number, percent, ordinal, quote, short, spaced, named, clamp, lerp, mix, largestOf,
-    fromHex, makePalette, shade, css, inkOn,
+    fromHex, makePalette, shade, css, inkOn, range,
   };
 })();

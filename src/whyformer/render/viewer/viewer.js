@@ -6,14 +6,14 @@
    A host hears how the view is set: host.changed(state). It may also answer further questions: then
    every class of the document and every one of host.methods is offered, and host.ask(change) gets
    the class, the method or the comparison of all methods that was clicked. host.search stands below
-   the classes, host.options below the methods. With a host.eraser, which is shown(data, view) what it
-   can ask of the view, a click erases a patch or a word while it is on. */
+   the classes, host.options below the methods. A host.eraser gets the clicks while it is on, by the
+   numbers of patches or words; eraser.shown(data, view) tells it what it may ask of the view. */
 (function () {
   "use strict";
 
   const {
     el, button, number, percent, ordinal, quote, short, spaced, named, mix, largestOf, fromHex,
-    makePalette, shade, css,
+    makePalette, shade, css, range,
   } = globalThis.whyformerTools;
   const { imageSurface, textSurface } = globalThis.whyformerSurfaces;
   const MOST_CLASSES = 8;
@@ -43,16 +43,6 @@
     const values = strongest(rows[0].map((_, j) => largestOf(rows.map((row) => row[j]))));
     values[chosen] = null;
     return values;
-  }
-
-  /** What colours span, as in the pictures: of an image least to most, the top percent alike. */
-  function range(values, signed, isImage) {
-    const sorted = values.map((value) => (signed ? Math.abs(value) : value)).sort((a, b) => a - b);
-    const top = sorted[sorted.length - 1] ?? 0;
-    if (!isImage) return [0, Math.max(0, top)];
-    const least = signed ? 0 : Math.max(0, sorted[0]);
-    const most = sorted[Math.ceil(0.99 * (sorted.length - 1))];
-    return [least, most > least ? most : top];
   }
 
   /** How to find the control in the next document that holds the keyboard's focus in this one. */
