@@ -256,7 +256,7 @@ def test_inside_the_model(visit: Any) -> None:
         wait_for(lambda: heat(page, 1, "#inside-view") != before)
         return heat(page, 1, "#inside-view")
 
-    changes(lambda: page.get_by_label("Block").fill("2"))
+    changes(lambda: page.locator("#block").fill("2"))
     assert page.locator("#block-name").inner_text() == "2 of 5"
     changes(lambda: page.locator("#heads button", has_text="3").click())
     assert page.locator("#heads [aria-pressed=true]").inner_text() == "3"
@@ -266,7 +266,7 @@ def test_inside_the_model(visit: Any) -> None:
     page.keyboard.press("Escape")
     changes(lambda: page.locator("#inside-classes button", has_text="8").click())
     changes(lambda: page.locator("#heads button", has_text="Mean").click())
-    assert changes(lambda: page.get_by_label("Block").fill("5")) == mean
+    assert changes(lambda: page.locator("#block").fill("5")) == mean
 
 
 def test_the_keyboard_alone(visit: Any) -> None:
@@ -310,7 +310,8 @@ def test_a_link_without_its_picture_says_what_it_asks(browser: Any, tmp_path: Pa
         page.goto(f"{url}/#model=my-vit&class=2")
         page.get_by_text(f"Drop a picture to ask: why “{label}”?").wait_for()
         assert page.locator("#models button").inner_text().startswith("my-vit")
+        page.close()
+        page = browser.new_page()
         page.goto(f"{url}/#model=other")
-        page.reload()
         page.get_by_role("alert").get_by_text("a model named “other”, which is not here").wait_for()
         page.close()

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi import checks  # noqa: E402
 OPERATIONS = [
     *(("GET", name) for name in ("models", "classes", "methods", "examples", "health")),
     ("GET", "examples/picture"),
-    *(("POST", name) for name in ("explain", "blocks", "save", "recipe")),
+    *(("POST", name) for name in ("explain", "blocks", "heads", "erase", "save", "recipe")),
 ]
 OPINIONS = [checks.positive_data_acceptance, checks.negative_data_rejection]
 MODES = list(schemathesis.GenerationMode)

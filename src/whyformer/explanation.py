@@ -228,9 +228,7 @@ class Explanation:
         return self.as_probabilities(self.logits)
 
     def as_probabilities(self, logits: Tensor) -> Tensor | None:
-        if self.problem == REGRESSION:
-            return None
-        return logits.sigmoid() if self.problem == MULTI_LABEL else logits.softmax(-1)
+        return as_probabilities(logits, self.problem)
 
     def save(self, path: str | Path, **options: Any) -> Path:
         """Write a picture, a page or numbers, by the name's ending.
@@ -270,3 +268,10 @@ class Explanation:
         shape = "x".join(str(n) for n in self.relevance.shape)
         asked = "none" if self.target is None else self.target.tolist()
         return f"Explanation({self.method}, {self.preset}, relevance {shape}, target {asked})"
+
+
+def as_probabilities(logits: Tensor, problem: str) -> Tensor | None:
+    """By the kind of head; a regression has none."""
+    if problem == REGRESSION:
+        return None
+    return logits.sigmoid() if problem == MULTI_LABEL else logits.softmax(-1)

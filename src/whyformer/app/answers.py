@@ -66,7 +66,8 @@ def to_document(question: ViewQuestion, reading: Reading, check: Check) -> dict[
     sheet = lay_out(question, reading, check)
     if not question.detail:
         return {**document(sheet), "input": reading.key}
-    return {**detailed(sheet, reading), "input": reading.key}
+    erases = bool(reading.recorded.units)
+    return {**detailed(sheet, reading), "input": reading.key, "erases": erases}
 
 
 def detailed(sheet: Sheet, reading: Reading) -> dict[str, Any]:

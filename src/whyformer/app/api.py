@@ -13,7 +13,9 @@ from starlette.responses import Response
 from whyformer import __version__
 from whyformer.app.answers import find_reading, to_document, to_file
 from whyformer.app.blocks import to_blocks
+from whyformer.app.erasing import Erasure, to_erasure
 from whyformer.app.examples import examples, picture
+from whyformer.app.glance import to_heads
 from whyformer.app.incoming import read_json, read_question
 from whyformer.app.listings import (
     Classes,
@@ -28,7 +30,9 @@ from whyformer.app.listings import (
 )
 from whyformer.app.questions import (
     BlockQuestion,
+    EraseQuestion,
     FileQuestion,
+    HeadQuestion,
     Name,
     Question,
     ViewQuestion,
@@ -93,6 +97,18 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
         _, document = await answer(request, BlockQuestion, to_blocks)
         return json_response(document)
 
+    @api.post("/heads", responses={200: HEADS, **REFUSED}, openapi_extra=body(HeadQuestion))
+    async def heads(request: Request) -> Response:
+        """One map of every head of every block, for the first class."""
+        _, document = await answer(request, HeadQuestion, to_heads)
+        return json_response(document)
+
+    @api.post("/erase", responses=REFUSED, openapi_extra=body(EraseQuestion))
+    async def erase(request: Request) -> Erasure:
+        """The classes' probabilities without some patches or words, beside those with all."""
+        _, erasure = await answer(request, EraseQuestion, to_erasure)
+        return erasure
+
     @api.post("/save", responses={200: FILE, **REFUSED}, openapi_extra=body(FileQuestion))
     async def save(request: Request) -> Response:
         """The answer as a file to keep."""
@@ -152,6 +168,10 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
 
 DOCUMENT: dict[str, Any] = {
     "description": "The document that `whyformer explain --json` prints, and `input`, its key",
+    "content": {"application/json": {"schema": {"type": "object"}}},
+}
+HEADS: dict[str, Any] = {
+    "description": "A row for each block: the mean of its heads, then every head, in bytes",
     "content": {"application/json": {"schema": {"type": "object"}}},
 }
 FILE: dict[str, Any] = {

@@ -7,7 +7,7 @@ from importlib.resources import files
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from whyformer.render.report import asset
+from whyformer.render.report import VIEWER, asset
 
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -21,7 +21,7 @@ def make_pages() -> APIRouter:
     """Every file at its name; the viewer's are the report's own."""
     folder = files("whyformer.app") / "page"
     contents = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir()}
-    contents |= {name: asset(name) for name in ("viewer.js", "viewer.css")}
+    contents |= {name: asset(name) for name in (*VIEWER, "viewer.css")}
     contents[""] = contents.pop("index.html")
     pages = APIRouter(include_in_schema=False)
     for name, text in contents.items():

@@ -5,64 +5,72 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from whyformer.app.answers import chosen_classes, detailed
-from whyformer.app.questions import BlockQuestion
+from whyformer.app.questions import BlockQuestion, Question
 from whyformer.app.shelf import Reading
 from whyformer.app.worker import Check
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation
 from whyformer.methods import DEFAULT_METHOD
 from whyformer.render.sheet import View
-from whyformer.render.sheets import class_score, make_sheet
+from whyformer.render.sheets import class_score, make_sheet, parts_of, rows_of, scores_of
+
+#: what is shown of a block; the product is what the paper's method averages (Eq. 13)
+MAPS = ("attention", "gradient", "relevance", "product")
 
 
 def to_blocks(question: BlockQuestion, reading: Reading, check: Check) -> dict[str, Any]:
     """A document whose methods are the four maps of one block, with how many blocks there are."""
-    target = chosen_classes(question, reading)[0]
     recorded = reading.recorded
-    explanation = recorded.explain(target, DEFAULT_METHOD, question.preset, keep_blocks=True)
+    target, explanation = with_blocks(question, reading)
     check()
-    maps = maps_of(explanation, question.block)
-    blocks, heads = len(explanation.blocks.attention), maps["attention"].shape[0]  # type: ignore[union-attr]
+    maps = {name: map_of(explanation, question.block, name) for name in MAPS}
+    blocks, heads = count_blocks(explanation), len(maps["attention"])
     if question.head is not None and question.head >= heads:
         raise InputError(f"head {question.head} of a block with {heads}; count from 0")
     asked = class_score(explanation, 0, target)
-    views = []
+    part, views = parts_of(explanation)[0], []
     for name, of_heads in maps.items():
         matrix = of_heads.mean(0) if question.head is None else of_heads[question.head]
-        scores, rows = shown(explanation, matrix)
-        views.append(View(name, asked, scores, rows))
+        scores = scores_of(part, pooled(explanation, matrix))
+        views.append(View(name, asked, scores, rows_of(part, matrix)))
     sheet = make_sheet(explanation, title=reading.title, model=recorded.pipeline.name)
     document = detailed(replace(sheet, views=views), reading)
     return {**document, "input": reading.key, "blocks": blocks, "heads": heads}
 
 
-def maps_of(explanation: Explanation, block: int) -> dict[str, Tensor]:
-    """(heads, tokens, tokens) each; the product is what the paper's method averages (Eq. 13)."""
-    blocks = explanation.blocks
-    assert blocks is not None
-    assert blocks.gradient is not None
-    assert blocks.relevance is not None
-    if block >= len(blocks.attention):
-        raise InputError(f"block {block} of a model with {len(blocks.attention)}; count from 0")
-    gradient, relevance = blocks.gradient[block][0], blocks.relevance[block][0]
-    return {
-        "attention": blocks.attention[block][0],
-        "gradient": gradient,
-        "relevance": relevance,
-        "product": (gradient * relevance).clamp(min=0),
-    }
+def with_blocks(question: Question, reading: Reading) -> tuple[int, Explanation]:
+    """The first class asked about, and its explanation with what every block held."""
+    target = chosen_classes(question, reading)[0]
+    options: dict[str, Any] = {"keep_blocks": True}
+    return target, reading.recorded.explain(target, DEFAULT_METHOD, question.preset, **options)
 
 
-def shown(explanation: Explanation, matrix: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The pooled token's row, and the rows of all that can be pointed at."""
-    tokens = explanation.tokens
+def count_blocks(explanation: Explanation) -> int:
+    assert explanation.blocks is not None
+    return len(explanation.blocks.attention)
+
+
+def map_of(explanation: Explanation, block: int, name: str) -> Tensor:
+    """(heads, tokens, tokens) of one block."""
+    if block >= count_blocks(explanation):
+        raise InputError(f"block {block} of a model with {count_blocks(explanation)}; count from 0")
+    if name == "product":
+        gradient, relevance = (map_of(explanation, block, n) for n in ("gradient", "relevance"))
+        return (gradient * relevance).clamp(min=0)
+    found: Tensor = getattr(explanation.blocks, name)[block][0]
     assert explanation.rows is not None
-    pooled = explanation.rows[0].to(matrix) @ matrix
-    if tokens.grid is None:
-        return pooled.double().cpu().numpy(), matrix.float().cpu().numpy()
-    patches = matrix[tokens.patches, tokens.patches]
-    return tokens.to_map(pooled).double().cpu().numpy(), patches.float().cpu().numpy()
+    if found.shape[-2:] != (explanation.rows.shape[-1],) * 2:
+        raise InputError(
+            f"block {block} attends from {found.shape[-2]} to {found.shape[-1]} places, and the "
+            f"input has {explanation.rows.shape[-1]} tokens: its maps cannot be laid over the input"
+        )
+    return found
+
+
+def pooled(explanation: Explanation, maps: Tensor) -> Tensor:
+    """The pooled token's row of maps (..., tokens, tokens)."""
+    assert explanation.rows is not None
+    return explanation.rows[0].to(maps) @ maps

@@ -165,7 +165,7 @@ def from_example(name: str) -> Input:
 async def read_form(request: Request, kind: type[Q]) -> tuple[Q, Input]:
     stream = limited(request, LARGEST_UPLOAD)
     parser = MultiPartParser(
-        request.headers, stream, max_files=1, max_fields=100, max_part_size=MEGABYTE
+        request.headers, stream, max_files=1, max_fields=1000, max_part_size=MEGABYTE
     )
     try:
         form = await parser.parse()

@@ -12,6 +12,7 @@ from whyformer.methods import DEFAULT_METHOD
 
 MOST_TARGETS = 8
 MOST_METHODS = 32
+MOST_ERASED = 10_000
 #: texts that an image is compared with
 MOST_TEXTS = 32
 #: characters; a longer text takes the model minutes
@@ -20,7 +21,7 @@ MOST_TEXT = 100_000
 #: what a form does not hold, because it holds an image
 WITHOUT_IMAGE = ("text", "pair", "similar_to", "example", "input")
 #: what a form may hold more than once
-LISTS = ("targets", "methods", "texts")
+LISTS = ("targets", "methods", "texts", "erased")
 
 Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=2000)]
@@ -86,6 +87,20 @@ class BlockQuestion(Question):
     )
 
 
+class HeadQuestion(Question):
+    """``POST /heads``."""
+
+    map: Literal["attention", "gradient", "relevance", "product"] = Field("attention")
+
+
+class EraseQuestion(Question):
+    """``POST /erase``."""
+
+    erased: Annotated[list[Index], Field(max_length=MOST_ERASED)] = Field(
+        [], description="patches, counted row by row from 0, or words, from 0"
+    )
+
+
 def json_body(question: type[BaseModel]) -> dict[str, Any]:
     """The OpenAPI description of a request in JSON."""
     content = {"application/json": {"schema": question.model_json_schema()}}
@@ -110,10 +125,10 @@ def body(question: type[Question]) -> dict[str, Any]:
 
 
 def _of_form(field: dict[str, Any]) -> dict[str, Any]:
-    """A form's fields are words: a list's items are no numbers there, and nothing is null."""
-    if field.get("type") == "array":
-        most = max(option.get("maxLength", 0) for option in options_of(field["items"]))
-        return {**field, "items": {"type": "string", "maxLength": most}}
+    """A form's fields are words: an item that may be one is one there, and nothing is null."""
+    most = [option.get("maxLength") for option in options_of(field.get("items", {}))]
+    if any(most):
+        return {**field, "items": {"type": "string", "maxLength": max(filter(None, most))}}
     options = [option for option in field.get("anyOf", []) if option != {"type": "null"}]
     rest = {k: v for k, v in field.items() if k not in ("anyOf", "default")}
     return {**rest, **options[0]} if options else field

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import ModelError
 from whyformer.methods.question import Answer, Question
-from whyformer.methods.varying import blank
+from whyformer.methods.varying import Varied, blank
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,18 +18,18 @@ ROWS_AT_ONCE = 16
 
 
 class Masked:
-    """The target as a function of which content tokens are there.
+    """The output as a function of which content tokens are there.
 
     A token that is taken away has the baseline's value in the place of its pixels or embedding.
     """
 
-    def __init__(self, question: Question, method: str, baseline: float | Tensor) -> None:
+    def __init__(self, question: Varied, method: str, baseline: float | Tensor) -> None:
         if len(question.sites) > 1:
             raise ModelError(
                 f"{method} takes tokens of one input away, and the model reads "
                 f"{len(question.sites)}; use gradient_x_input or deeplift"
             )
-        self.forward, self.seed = question.forward, question.seed
+        self.forward = question.forward
         self.root = self.forward.root
         self.baseline = blank(question, self.root, baseline)
         self.content = question.tokens.content
@@ -47,7 +47,7 @@ class Masked:
         return torch.where(at_input, self.baseline, self.root)
 
 
-def places(question: Question, root: Tensor) -> Tensor:
+def places(question: Varied, root: Tensor) -> Tensor:
     """The number of the token that each value of the input belongs to.
 
     What sums values to tokens is linear: its derivative, weighted with the tokens' numbers, says

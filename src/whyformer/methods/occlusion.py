@@ -31,7 +31,7 @@ def occlusion(
     import torch
 
     masked = Masked(question, "occlusion", baseline)
-    content, beside = masked.content, (masked.seed, *masked.forward.sides)
+    content, beside = masked.content, (question.seed, *masked.forward.sides)
     numbers = torch.arange(content.shape[1], device=content.device).expand_as(content)
     asked = content.any(0).nonzero().flatten().tolist()
     at_once = max(1, ROWS_AT_ONCE // len(content))

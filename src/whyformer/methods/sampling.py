@@ -110,7 +110,7 @@ def by_samples(
     masked = Masked(question, name, baseline)
     total = sum(cost(int(row.sum())) for row in masked.content)
     with counting(name, total, progress) as bar:
-        found = torch.zeros(masked.content.shape, device=masked.root.device).to(masked.seed)
+        found = torch.zeros(masked.content.shape, device=masked.root.device).to(question.seed)
 
         def target(root: Tensor, *beside: Tensor) -> Tensor:
             bar.update(len(root))
@@ -126,7 +126,7 @@ def by_samples(
                 "baselines": masked.baseline[own],
                 "feature_mask": order.to(masked.places.device)[masked.places[own]],
                 "additional_forward_args": tuple(
-                    t[own] for t in (masked.seed, *masked.forward.sides)
+                    t[own] for t in (question.seed, *masked.forward.sides)
                 ),
                 "perturbations_per_eval": ROWS_AT_ONCE,
             }

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from whyformer.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from whyformer.engine import Forward
     from whyformer.methods.question import Question
+    from whyformer.sites import Site
+    from whyformer.tokens import Tokens
 
 
-def varied(question: Question, root: Tensor) -> Tensor:
+class Varied(Protocol):
+    """An input and its forward: a question about it, or its recording."""
+
+    @property
+    def sites(self) -> Sequence[Site]: ...
+
+    @property
+    def tokens(self) -> Tokens: ...
+
+    @property
+    def forward(self) -> Forward: ...
+
+
+def varied(question: Varied, root: Tensor) -> Tensor:
     """What of the input is content, in a shape that broadcasts to it: all of an image."""
     import torch
 
@@ -23,7 +40,7 @@ def varied(question: Question, root: Tensor) -> Tensor:
     return own.unsqueeze(-1) if root.ndim == 3 else own
 
 
-def blank(question: Question, root: Tensor, baseline: float | Tensor) -> Tensor:
+def blank(question: Varied, root: Tensor, baseline: float | Tensor) -> Tensor:
     """The input without its content: a baseline there; special tokens and padding keep theirs."""
     import torch
 

@@ -16,6 +16,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from whyformer.erasing import units_of
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
@@ -153,6 +154,10 @@ class RecordedImages(Recorded):
         super().__init__(pipeline, recording.logits)
         self._recording, self._picture, self._notes = recording, picture, notes
         self._crops = crops
+
+    @property
+    def units(self) -> list[list[int]]:
+        return units_of(self._recording)
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         explanation = self._recording.explain(target, method, preset, **options)

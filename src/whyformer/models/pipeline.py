@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
+from torch import Tensor, nn
+
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
-from whyformer.errors import ModelError, TargetError, first_line
+from whyformer.erasing import output_without
+from whyformer.errors import InputError, ModelError, TargetError, first_line
 from whyformer.explainer import Explainer
 from whyformer.methods import DEFAULT_METHOD, Method, default_methods, get_method
 from whyformer.targets import class_index
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
     from whyformer.explanation import Explanation
     from whyformer.recording import Recording
     from whyformer.targets import Target
@@ -200,6 +202,36 @@ class Recorded(ABC):
             )
             for method in chosen
         ]
+
+    @property
+    def units(self) -> list[list[int]]:
+        """The tokens of every patch, row by row, or word that ``without`` can take away, if any."""
+        return []
+
+    def without(self, units: Iterable[int]) -> Tensor:
+        """The logits, (1, classes), without some patches or words, by their numbers in ``units``.
+
+        What ``occlusion`` does to a single token: their pixels or embeddings are zero, in the
+        model's own units; their places stay.
+        """
+        known, erased = self.units, set(units)
+        if not known:
+            raise ModelError(
+                f"{type(self).__name__} has no patches or words that can be taken away; "
+                "image and text classifiers have, one input at a time"
+            )
+        beyond = [unit for unit in sorted(erased) if not 0 <= unit < len(known)]
+        if beyond:
+            raise InputError(
+                f"unit {beyond[0]} of an input with {len(known)} patches or words; count from 0"
+            )
+        return self._without([token for unit in erased for token in known[unit]])
+
+    def _without(self, tokens: Sequence[int]) -> Tensor:
+        assert self._recording is not None
+        gone = torch.zeros_like(self._recording.tokens.content)
+        gone[:, tokens] = True
+        return output_without(self._recording, gone)
 
     def __repr__(self) -> str:
         shape = "x".join(str(n) for n in self.logits.shape)

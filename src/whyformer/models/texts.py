@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from whyformer.erasing import units_of
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
@@ -156,6 +157,10 @@ class RecordedTexts(Recorded):
     def __init__(self, pipeline: Pipeline, recording: Recording) -> None:
         super().__init__(pipeline, recording.logits)
         self._recording = recording
+
+    @property
+    def units(self) -> list[list[int]]:
+        return units_of(self._recording)
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         return self._recording.explain(target, method, preset, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from whyformer.erasing import output_without
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation, Part
 from whyformer.methods import get_method
@@ -17,7 +18,7 @@ from whyformer.models.pipeline import Recorded
 from whyformer.recording import Recording
 from whyformer.targets import ResolvedTarget, Resolver
 from whyformer.tokens import Tokens
-from whyformer.words import unknown_note
+from whyformer.words import unknown_note, words_of
 
 if TYPE_CHECKING:
     from whyformer.models.texts import TextInput, TextPipeline
@@ -90,6 +91,18 @@ class RecordedWindows(Recorded):
     @property
     def bytes(self) -> int:
         return sum(recording.bytes for recording, _ in self._kept or [])
+
+    @property
+    def units(self) -> list[list[int]]:
+        return [list(word.pieces) for word in words_of(self._pieces[0])]
+
+    def _without(self, tokens: Sequence[int]) -> Tensor:
+        gone = torch.tensor(tokens, dtype=torch.long)
+        left = [
+            output_without(recording, torch.isin(places, gone).to(recording.logits.device))
+            for recording, places in self._recordings("erasing")
+        ]
+        return torch.cat(left).mean(0, keepdim=True)
 
     def _recordings(self, what: str, remember: bool = False) -> Iterator[tuple[Recording, Tensor]]:
         if self._kept is not None:

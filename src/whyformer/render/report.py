@@ -39,13 +39,15 @@ START = """
 );
 """
 
+#: the viewer's scripts, in their order
+VIEWER = ("tools.js", "surfaces.js", "viewer.js")
 #: what could end a script element, or a line in old JavaScript
 UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def report_html(document: Mapping[str, Any]) -> str:
     """The document as a page of its own; strings in it stay text, whatever they hold."""
-    return page_html(document, ["viewer.css"], ["viewer.js"], "whyformerViewer")
+    return page_html(document, ["viewer.css"], VIEWER, "whyformerViewer")
 
 
 def page_html(

@@ -185,8 +185,8 @@ def _views(explanation: Explanation, sample: int, number: int, shared: bool) -> 
         View(
             explanation.method,
             question,
-            _scores(part, scores),
-            None if rows is None else _rows(part, rows),
+            scores_of(part, scores),
+            None if rows is None else rows_of(part, rows),
             box=box if number == 0 else None,
             top=float((scores * part.content[sample]).abs().max()) if shared else None,
             signed=facts is not None and facts.signed,
@@ -209,7 +209,8 @@ def _on_one_scale(parts: list[list[View]]) -> list[list[View]]:
     ]
 
 
-def _scores(part: Part, relevance: Tensor) -> np.ndarray:
+def scores_of(part: Part, relevance: Tensor) -> np.ndarray:
+    """Values of the tokens as they are drawn: a picture's as (height, width)."""
     relevance = relevance.double().cpu()
     if part.picture is None:
         return relevance.numpy()
@@ -218,7 +219,8 @@ def _scores(part: Part, relevance: Tensor) -> np.ndarray:
     return part.tokens.to_map(relevance).numpy()
 
 
-def _rows(part: Part, matrix: Tensor) -> np.ndarray:
+def rows_of(part: Part, matrix: Tensor) -> np.ndarray:
+    """The rows of single tokens in the order in which these are drawn."""
     if part.tokens.grid is not None or part.tokens.volume is not None:
         for _ in range(2):  # its columns, then its rows, in the order of the map
             matrix = part.tokens.to_map(matrix).flatten(-2).mT

@@ -84,7 +84,7 @@ def story_html(written: Written, title: str = "") -> str:
     return page_html(
         story_document(written, title),
         ["viewer.css", "story.css"],
-        ["viewer.js", "story.js"],
+        ["tools.js", "story.js"],
         "whyformerStory",
     )
 

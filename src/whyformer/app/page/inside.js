@@ -1,6 +1,7 @@
 /* Inside the model: the four maps of one block, for those who debug. */
 
 import { ask } from "./api.js";
+import { makeGlance } from "./glance.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -11,6 +12,10 @@ export function makeInside(current) {
   let running = null;
   let asked = "";
   let takeDown = null;
+  const glance = makeGlance((block, head) => {
+    change({ block, head });
+    byId("inside-view").scrollIntoView({ block: "nearest" });
+  }, say);
 
   function buttons(place, names, isOn, choose) {
     const made = [...names].map(([value, name]) => {
@@ -49,24 +54,32 @@ export function makeInside(current) {
     if (!byId("inside").open || !now) return;
     if (!now.classes.has(state.target)) state.target = now.shown[0] ?? null;
     const { model, preset } = now.question;
-    const question = { model, preset, targets: now.shown.length ? [state.target] : [], head: state.head };
-    const wanted = JSON.stringify([question, state.block, now.input.key]);
+    const question = { model, preset, targets: now.shown.length ? [state.target] : [] };
+    const { head } = state;
+    const wanted = JSON.stringify([question, state.block, head, now.input.key]);
     if (wanted === asked) return;
     running?.abort();
     running = new AbortController();
     try {
       const block = state.block ?? 0;
-      const response = await ask("blocks", { ...question, block }, now.input, running.signal);
+      const response = await ask("blocks", { ...question, block, head }, now.input, running.signal);
       show(await response.json(), now);
       asked = wanted;
+      glance.mark(state.block, head);
+      glance.update(question, now.input);
     } catch (error) {
       if (error.name !== "AbortError") fail(error);
     }
   }
 
-  function fail(error) {
+  function say(error) {
     byId("inside-alert").hidden = false;
     byId("inside-alert").textContent = error.message;
+  }
+
+  function fail(error) {
+    say(error);
+    byId("glance").hidden = true;
     takeDown?.();
     takeDown = null;
     asked = "";

@@ -3,8 +3,10 @@
 import { readAddress, makeAddress } from "./address.js";
 import { listenForActions } from "./actions.js";
 import { ask, get } from "./api.js";
+import { makeEraser } from "./erase.js";
 import { listen, showBeside, showExamples, showInput } from "./inputs.js";
 import { makeInside } from "./inside.js";
+import { makePinned } from "./pinned.js";
 import { makeSearch } from "./search.js";
 
 const byId = (id) => document.getElementById(id);
@@ -175,6 +177,7 @@ function show(document) {
   search.show(state.model);
   search.node.hidden = state.model.beside.length > 0;
   const host = { methods, ask: onAsk, changed: onChanged, search: search.node, options };
+  if (document.erases) host.eraser = eraser;
   const before = takeDown;
   takeDown = whyformerViewer(byId("view"), document, host);
   before?.();
@@ -301,8 +304,10 @@ const current = () => ({
   classes: new Map(shown.targets.map((index) => [index, labelOf(index)])),
 });
 const inside = makeInside(() => (shown.document ? current() : null));
+const eraser = makeEraser(current);
 listen(chooseInput, chooseBeside);
 listenForActions(current, say, fail);
+makePinned(() => ({ shown: shown.document, look: state.look }), say);
 byId("cancel").addEventListener("click", () => {
   running?.abort();
   running = null;

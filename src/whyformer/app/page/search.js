@@ -47,7 +47,7 @@ export function makeSearch(pick) {
   function result({ index, label }) {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = whyformerViewer.tools.spaced(label);
+    button.textContent = whyformerTools.spaced(label);
     button.addEventListener("click", () => {
       clear();
       box.focus();

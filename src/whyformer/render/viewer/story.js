@@ -1,12 +1,12 @@
 /* The page of a text that a model wrote: choose a written word, see the words it came from.
 
    whyformerStory(root, data) builds the page of one document in root. Strings of the document only
-   ever become text nodes. It stands on the tools of viewer.js. */
+   ever become text nodes. It stands on the tools of tools.js. */
 (function () {
   "use strict";
 
   const { el, button, number, percent, quote, spaced, mix, css, inkOn, fromHex } =
-    globalThis.whyformerViewer.tools;
+    globalThis.whyformerTools;
   const [FOR, AGAINST] = ["--why-hue-0", "--why-hue-1"];
   /** A cell of the matrix: its sides, and from which on labels fit. */
   const [SMALLEST, LARGEST, LEGIBLE] = [3, 18, 11];

@@ -6,82 +6,20 @@
    A host hears how the view is set: host.changed(state). It may also answer further questions: then
    every class of the document and every one of host.methods is offered, and host.ask(change) gets
    the class, the method or the comparison of all methods that was clicked. host.search stands below
-   the classes, host.options below the methods. */
+   the classes, host.options below the methods. A host.eraser gets the clicks while it is on, by the
+   numbers of patches or words; eraser.shown(data, view) tells it what it may ask of the view. */
 (function () {
   "use strict";
 
+  const {
+    el, button, number, percent, ordinal, quote, short, spaced, named, mix, largestOf, fromHex,
+    makePalette, shade, css, range,
+  } = globalThis.whyformerTools;
+  const { imageSurface, textSurface } = globalThis.whyformerSurfaces;
   const MOST_CLASSES = 8;
   const HUES = 3;
-  const fromHex = (text) => [1, 3, 5].map((i) => parseInt(text.trim().slice(i, i + 2), 16));
   const AGAINST = fromHex("#348ad6");
   const [FOR_HUE, AGAINST_HUE] = [1, 0];
-
-  function el(tag, attributes, ...children) {
-    const node = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    node.append(...children.filter((child) => child !== null && child !== undefined));
-    return node;
-  }
-
-  function button(attributes, action, ...children) {
-    const node = el("button", { type: "button", ...attributes }, ...children);
-    node.addEventListener("click", action);
-    return node;
-  }
-
-  function number(x) {
-    const size = Math.abs(x);
-    const text = size === 0 ? "0" : size >= 100 ? size.toFixed(0) : size.toPrecision(2);
-    return (x < 0 ? "\u2212" : "") + text;
-  }
-
-  function percent(x) {
-    const size = Math.abs(100 * x);
-    if (size > 0 && size < 0.05) return "< 0.1\u00a0%";
-    return (x < 0 ? "\u2212" : "") + size.toFixed(size === 0 || size >= 99.95 ? 0 : 1) + "\u00a0%";
-  }
-
-  function ordinal(n) {
-    const teen = n % 100 > 10 && n % 100 < 14;
-    return n + ((!teen && { 1: "st", 2: "nd", 3: "rd" }[n % 10]) || "th");
-  }
-
-  const quote = (text) => `\u201c${text}\u201d`;
-  const short = (text) => (text.length > 32 ? text.slice(0, 31) + "\u2026" : text);
-  /** A label as it is typed: a space at its ends is seen between quotation marks. */
-  const spaced = (label) => (label.trim() === label ? label : `"${label}"`);
-  /** What was asked: a class in quotation marks, anything else in its own words. */
-  const named = ({ index, label }) =>
-    index < 0 ? label : label.trim() === label ? quote(label) : spaced(label);
-  const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
-  const lerp = (a, b, t) => a + (b - a) * t;
-  const mix = (a, b, t) => a.map((x, i) => lerp(x, b[i], t));
-  const largestOf = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
-
-  // --- colour ------------------------------------------------------------------------------
-
-  /** Red, green, blue and alpha of shares of the maximum: entry 0 is -1, entry 510 is 1. */
-  function makePalette(towards, against) {
-    return Array.from({ length: 511 }, (_, k) => {
-      const t = k / 255 - 1;
-      const stops = t < 0 ? against : towards;
-      const at = Math.abs(t) * (stops.length - 1);
-      const i = Math.min(Math.floor(at), stops.length - 2);
-      return [...mix(stops[i], stops[i + 1], at - i), 255 * Math.abs(t) ** 0.75];
-    });
-  }
-
-  const shade = (palette, t) => palette[Math.round(255 * (1 + clamp(t, -1, 1)))];
-
-  function css([r, g, b, alpha = 255]) {
-    return `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)} / ${(alpha / 255).toFixed(3)})`;
-  }
-
-  /** Black or white: the better of the two never has less than 4.5:1 (WCAG 2). */
-  function inkOn(colour) {
-    const [r, g, b] = colour.map((c) => (c <= 10 ? c / 3295 : ((c / 255 + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
-  }
 
   // --- scores ------------------------------------------------------------------------------
 
@@ -107,134 +45,6 @@
     return values;
   }
 
-  /** What colours span, as in the pictures: of an image least to most, the top percent alike. */
-  function range(values, signed, isImage) {
-    const sorted = values.map((value) => (signed ? Math.abs(value) : value)).sort((a, b) => a - b);
-    const top = sorted[sorted.length - 1] ?? 0;
-    if (!isImage) return [0, Math.max(0, top)];
-    const least = signed ? 0 : Math.max(0, sorted[0]);
-    const most = sorted[Math.ceil(0.99 * (sorted.length - 1))];
-    return [least, most > least ? most : top];
-  }
-
-  // --- surfaces: what is coloured and pointed at ---------------------------------------------
-
-  /** For each of count * zoom places along an axis: two neighbours, the weight of the second.
-      Bilinear, as the map that is evaluated. */
-  function neighbours(count, zoom) {
-    return Array.from({ length: count * zoom }, (_, i) => {
-      const x = clamp((i + 0.5) / zoom - 0.5, 0, count - 1);
-      const f = x - Math.floor(x);
-      return [Math.floor(x), Math.min(Math.floor(x) + 1, count - 1), f];
-    });
-  }
-
-  function drawHeat(canvas, shares, rows, columns, zoom, palette) {
-    canvas.width = columns * zoom;
-    canvas.height = rows * zoom;
-    const context = canvas.getContext("2d");
-    const pixels = context.createImageData(canvas.width, canvas.height);
-    const across = neighbours(columns, zoom);
-    let offset = 0;
-    for (const [above, below, down] of neighbours(rows, zoom)) {
-      for (const [left, right, over] of across) {
-        const upper = lerp(shares[above * columns + left], shares[above * columns + right], over);
-        const lower = lerp(shares[below * columns + left], shares[below * columns + right], over);
-        pixels.data.set(shade(palette, lerp(upper, lower, down)), offset);
-        offset += 4;
-      }
-    }
-    context.putImageData(pixels, 0, 0);
-  }
-
-  function imageSurface(image, title) {
-    const [rows, columns] = image.grid;
-    const canvas = el("canvas", { class: "why-heat", role: "img" });
-    const hover = el("div", { class: "why-cell why-cell-hover" });
-    const chosen = el("div", { class: "why-cell why-cell-chosen" });
-    const picture = el("img", { class: "why-picture", src: image.src, alt: title, draggable: "false" });
-    const frame = el("div", { class: "why-frame" });
-    const layers = [picture, canvas, frame, chosen, hover];
-    const node = el("div", { class: "why-stage why-stage-image" }, ...layers);
-    node.style.aspectRatio = `${image.width} / ${image.height}`;
-
-    function place(cell, index) {
-      cell.hidden = index === null;
-      cell.style.left = `${(100 * (index % columns)) / columns}%`;
-      cell.style.top = `${(100 * Math.floor(index / columns)) / rows}%`;
-      cell.style.width = `${100 / columns}%`;
-      cell.style.height = `${100 / rows}%`;
-    }
-
-    /** Where it was asked, in shares of the picture: left, top, right, bottom. */
-    function showFrame(box) {
-      frame.hidden = !box;
-      if (!box) return;
-      const [left, top, right, bottom] = box.map((edge) => 100 * clamp(edge, 0, 1));
-      frame.style.left = `${left}%`;
-      frame.style.top = `${top}%`;
-      frame.style.width = `${right - left}%`;
-      frame.style.height = `${bottom - top}%`;
-    }
-
-    function paint({ shares, label, state, palette, box }) {
-      showFrame(box);
-      const zoom = state.smooth ? Math.max(1, Math.round(240 / Math.max(rows, columns))) : 1;
-      drawHeat(canvas, shares, rows, columns, zoom, palette);
-      canvas.classList.toggle("why-crisp", !state.smooth);
-      canvas.style.opacity = state.opacity / 100;
-      canvas.setAttribute("aria-label", `Heat map: ${label}`);
-    }
-
-    function at(event) {
-      const box = node.getBoundingClientRect();
-      const x = Math.floor(((event.clientX - box.left) / box.width) * columns);
-      const y = Math.floor(((event.clientY - box.top) / box.height) * rows);
-      return clamp(y, 0, rows - 1) * columns + clamp(x, 0, columns - 1);
-    }
-
-    const mark = (state) => (place(hover, state.hover), place(chosen, state.chosen));
-    return { node, paint, at, mark, stride: columns };
-  }
-
-  function textSurface(pieces, units) {
-    const node = el("div", { class: "why-stage why-stage-text", dir: "auto" });
-    const spans = units.map((unit) => {
-      const [first, ...rest] = unit.map((i) => pieces[i]);
-      const text = first.text + rest.map((piece) => piece.gap + piece.text).join("");
-      const unknown = unit.map((i) => pieces[i].unknown).find(Boolean) || "";
-      const kind = first.content ? "why-unit" : "why-unit why-special";
-      const span = el("span", { class: kind }, text === unknown ? text : text + unknown);
-      node.append(first.gap, span);
-      return span;
-    });
-    // A box reaches into a space beside it, and never over a neighbour's letters.
-    spans.forEach((span, i) => {
-      const next = units[i + 1];
-      span.classList.toggle("why-gap-before", i === 0 || pieces[units[i][0]].gap !== "");
-      span.classList.toggle("why-gap-after", next === undefined || pieces[next[0]].gap !== "");
-    });
-
-    function paint({ shares, tint }) {
-      spans.forEach((span, i) => {
-        const colour = tint(clamp(shares[i], -1, 1));
-        const visible = Math.abs(shares[i]) > 0.03;
-        span.style.backgroundColor = visible ? css(colour) : "";
-        span.style.color = visible ? inkOn(colour) : "";
-      });
-    }
-
-    function mark(state) {
-      spans.forEach((span, i) => {
-        span.classList.toggle("why-unit-hover", i === state.hover);
-        span.classList.toggle("why-unit-chosen", i === state.chosen);
-      });
-    }
-
-    const at = (event) => (spans.includes(event.target) ? spans.indexOf(event.target) : null);
-    return { node, paint, at, mark, stride: 1 };
-  }
-
   /** How to find the control in the next document that holds the keyboard's focus in this one. */
   function focusable(root, node) {
     if (!node || !root.contains(node)) return null;
@@ -254,6 +64,7 @@
     const views = data.views;
     const methods = [...new Set(views.map((view) => view.method))];
     const asks = Boolean(host?.ask);
+    const eraser = host?.eraser;
     const offered = asks ? host.methods : methods.map((name) => ({ name }));
     const targets = [...new Set(views.map((view) => view.target))];
     const asked = targets.flatMap((target) => data.classes.filter((c) => c.index === target));
@@ -398,6 +209,7 @@
       written ? either("Text", "pieces", { Words: false, Pieces: true }, unpoint) : null,
       asked.length > 1 && !asks ? pair : null,
       offered.length > 1 ? compare : null,
+      eraser?.button,
       asked.length > 1
         ? either("Scale", "shared", { "Own scale": false, "One scale": true })
         : null,
@@ -420,7 +232,8 @@
         el("p", { class: "why-meta" }, ...facts)),
       el("div", { class: "why-body" },
         el("div", { class: "why-rail" }, ...rail),
-        el("div", { class: "why-main" }, banner, el("div", { class: "why-tools" }, ...tools), stages)));
+        el("div", { class: "why-main" }, banner, el("div", { class: "why-tools" }, ...tools),
+          eraser?.node, stages)));
 
     function unitsOf(part) {
       if (part.isImage) return part.views[0].scores.map((_, i) => [i]);
@@ -446,7 +259,6 @@
       const node = surface.node;
       node.tabIndex = 0;
       node.setAttribute("role", part.isImage ? "application" : "group");
-      node.setAttribute("aria-label", "Arrow keys point, Enter shows what a token gathered");
       node.addEventListener("pointermove", (event) => point(part, surface.at(event)));
       node.addEventListener("pointerleave", () => point(part, null));
       node.addEventListener("click", (event) => choose(part, surface.at(event)));
@@ -473,7 +285,28 @@
 
     function choose(part, index) {
       if (index === null || part !== parts[0]) return;
+      if (eraser?.on) return eraser.toggle(numberOf(index));
       set({ hover: index, chosen: index === state.chosen ? null : index });
+    }
+
+    /** A unit's number among the patches or words; a special token has none. */
+    const numberOf = (index) => (isImage ? index : parts[0].pieces[parts[0].units[index][0]].word);
+
+    /** The patches or words by their scores in the first panel. */
+    function strongest() {
+      const { values } = panels[0];
+      const known = values.flatMap((value, i) => (value === null ? [] : [i]));
+      const order = known.sort((a, b) => values[b] - values[a]).map(numberOf);
+      return [...new Set(order)].filter((number) => number !== null);
+    }
+
+    function showErased() {
+      const gone = parts[0].units.flatMap((_, i) => (eraser?.has(numberOf(i)) ? [i] : []));
+      const enter = eraser?.on ? "erases or restores a token" : "shows what a token gathered";
+      panels.filter((panel) => panel.part === parts[0]).forEach(({ surface }) => {
+        surface.erase(gone);
+        surface.node.setAttribute("aria-label", `Arrow keys point, Enter ${enter}`);
+      });
     }
 
     function leaveRow() {
@@ -623,6 +456,7 @@
         paint(panel, panel.part.views[views.indexOf(view)]);
       });
       panels.forEach(showPointed);
+      showErased();
     }
 
     const ending = new AbortController();
@@ -633,6 +467,7 @@
     const again = focusable(root, held);
     root.replaceChildren(viewer);
     set({});
+    eraser?.shown(data, { strongest, update: () => set({ chosen: null }) });
     if (again) viewer.querySelector(again)?.focus({ preventScroll: true });
     else if (root.contains(held)) held.focus({ preventScroll: true });
     return () => {
@@ -641,6 +476,5 @@
     };
   }
 
-  whyformerViewer.tools = { el, button, number, percent, quote, spaced, mix, css, inkOn, fromHex };
   globalThis.whyformerViewer = whyformerViewer;
 })();
