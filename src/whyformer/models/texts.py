@@ -15,6 +15,7 @@ from whyformer.explanation import Explanation
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.windows import RecordedWindows, Windows
 from whyformer.recording import Recording
+from whyformer.targets import class_index
 from whyformer.words import Piece, pieces_of
 
 #: how much of a window its neighbour repeats
@@ -156,6 +157,14 @@ class RecordedTexts(Recorded):
     def __init__(self, pipeline: Pipeline, recording: Recording) -> None:
         super().__init__(pipeline, recording.logits)
         self._recording = recording
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The model's own, or what it chooses from."""
+        return self._recording.labels
+
+    def index_of(self, item: Any) -> int:
+        return class_index(item, self.logits.shape[-1], self.labels)
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         return self._recording.explain(target, method, preset, **options)
