@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from whyformer.app.answers import chosen_classes, detailed
+from whyformer.app.answers import chosen_targets, detailed, place_of
 from whyformer.app.questions import BlockQuestion
 from whyformer.app.shelf import Reading
 from whyformer.app.worker import Check
@@ -16,26 +16,37 @@ from whyformer.errors import InputError
 from whyformer.explanation import Explanation
 from whyformer.methods import DEFAULT_METHOD
 from whyformer.render.sheet import View
-from whyformer.render.sheets import class_score, make_sheet
+from whyformer.render.sheets import make_sheet
 
 
 def to_blocks(question: BlockQuestion, reading: Reading, check: Check) -> dict[str, Any]:
     """A document whose methods are the four maps of one block, with how many blocks there are."""
-    target = chosen_classes(question, reading)[0]
     recorded = reading.recorded
-    explanation = recorded.explain(target, DEFAULT_METHOD, question.preset, keep_blocks=True)
+    if recorded.pipeline.takes not in ("image", "text"):
+        raise InputError("the inside is shown of models that read one image or one text")
+    target, place = chosen_targets(question, recorded)[0], place_of(question, recorded)
+    explanation = recorded.explain(
+        target, DEFAULT_METHOD, question.preset, keep_blocks=True, **place
+    )
     check()
+    if explanation.rows is None or len(explanation.parts) > 1:
+        raise InputError("the inside is shown of models that read one image or one text")
     maps = maps_of(explanation, question.block)
     blocks, heads = len(explanation.blocks.attention), maps["attention"].shape[0]  # type: ignore[union-attr]
     if question.head is not None and question.head >= heads:
         raise InputError(f"head {question.head} of a block with {heads}; count from 0")
-    asked = class_score(explanation, 0, target)
+    tokens = explanation.relevance.shape[-1]
+    if maps["attention"].shape[-2:] != (tokens, tokens):
+        raise InputError(
+            f"block {question.block} attends among other tokens than the input's {tokens}; choose "
+            "another block"
+        )
+    sheet = make_sheet(explanation, title=reading.title, model=recorded.pipeline.name)
     views = []
     for name, of_heads in maps.items():
         matrix = of_heads.mean(0) if question.head is None else of_heads[question.head]
         scores, rows = shown(explanation, matrix)
-        views.append(View(name, asked, scores, rows))
-    sheet = make_sheet(explanation, title=reading.title, model=recorded.pipeline.name)
+        views.append(View(name, sheet.views[0].asked, scores, rows))
     document = detailed(replace(sheet, views=views), reading)
     return {**document, "input": reading.key, "blocks": blocks, "heads": heads}
 
