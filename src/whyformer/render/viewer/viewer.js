@@ -260,10 +260,11 @@
     const others = data.classes.filter((c) => !asked.includes(c));
     const spare = MOST_CLASSES - asked.length;
     const listed = data.classes.filter((c) => asked.includes(c) || others.indexOf(c) < spare);
-    const usual = { together: asks, all: false, smooth: true, opacity: 80, pieces: false, shared: false };
-    const settings = { ...usual, ...data.start };
-    const target = asked.length ? asked[0].index : null;
-    const state = { method: methods[0], target, hover: null, chosen: null, ...settings };
+    // Words of an answer, or findings, are all here: none of them is another question.
+    const own = asked.length > 0 && asked.every((c) => c.index < 0);
+    const usual = { together: asks && (!own || asked.length < 3), all: false, smooth: true, opacity: 80, pieces: false, shared: false };
+    const target = (asked.find((c) => c.index === data.start?.target) ?? asked[0])?.index ?? null;
+    const state = { method: methods[0], hover: null, chosen: null, ...usual, ...data.start, target };
     let [panels, built, pointed] = [[], "", parts[0]];
 
     /** One input of the model: its views are in the order of the first one's. */
@@ -346,7 +347,8 @@
       if (!isImage && rank >= 0) fill.style.backgroundColor = `var(--why-hue-${hueOf(rank)})`;
       const isOn = () => rank >= 0 && (state.together || state.target === c.index);
       const change = () => ({ target: c.index, together: false });
-      return choice({ class: "why-class", "data-class": c.index }, isOn, change, ...parts);
+      const press = c.index < 0 ? toggle : choice;
+      return press({ class: "why-class", "data-class": c.index }, isOn, change, ...parts);
     }
 
     function methodRow({ name, summary = "", class_specific = !sameForAll(name) }) {
@@ -396,7 +398,7 @@
     const tools = [
       pictured ? either("Heat map", "smooth", { Smooth: true, Patches: false }) : null,
       written ? either("Text", "pieces", { Words: false, Pieces: true }, unpoint) : null,
-      asked.length > 1 && !asks ? pair : null,
+      asked.length > 1 && (own || !asks) ? pair : null,
       offered.length > 1 ? compare : null,
       asked.length > 1
         ? either("Scale", "shared", { "Own scale": false, "One scale": true })
@@ -408,8 +410,9 @@
       regression: "Output",
       next_word: "Next word",
     };
+    const spoken = own && Boolean(data.others);
     const rail = [
-      group(titles[data.problem] || "Classes", "why-classes", listed.map(classRow), host?.search),
+      group(spoken ? "Words" : titles[data.problem] || "Classes", "why-classes", listed.map(classRow), host?.search),
       group("Method", "why-methods", methodRows(), host?.options),
       group("Notes", "why-notes", data.notes.map((note) => el("p", {}, note))),
     ];
