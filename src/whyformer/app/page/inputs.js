@@ -25,22 +25,8 @@ function kindOf({ type }) {
     Calls besides({ beside }) with what is typed to be read beside it, besides({ other }) with a
     second picture, or null. */
 export function listen(chosen, besides) {
-  const text = byId("text");
-  let timer;
-  const typed = () => chosen({ kind: "text", text: text.value });
-  text.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(typed, TYPING_PAUSE);
-    fit(text);
-  });
-
-  const beside = byId("beside");
-  let soon;
-  beside.addEventListener("input", () => {
-    clearTimeout(soon);
-    soon = setTimeout(() => besides({ beside: beside.value }), TYPING_PAUSE);
-    fit(beside);
-  });
+  typing(byId("text"), (text) => chosen({ kind: "text", text }));
+  typing(byId("beside"), (beside) => besides({ beside }));
 
   async function take(file) {
     const kind = kindOf(file);
@@ -76,6 +62,23 @@ export function listen(chosen, besides) {
     event.preventDefault();
     take(file);
   });
+}
+
+/** Calls typed(text) after a pause, or when the field is left. */
+function typing(field, typed) {
+  let timer = null;
+  const now = () => {
+    if (timer === null) return;
+    clearTimeout(timer);
+    timer = null;
+    typed(field.value);
+  };
+  field.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(now, TYPING_PAUSE);
+    fit(field);
+  });
+  field.addEventListener("change", now);
 }
 
 /** The examples of a model, each a button. */

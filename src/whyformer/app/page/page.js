@@ -274,7 +274,7 @@ function labelOf(index) {
 const search = makeSearch(pickClass);
 const options = makePresets(presets, (preset) => change({ preset }));
 const current = () => ({
-  question: { ...questionNow(), targets: shown.targets, runner_up: false },
+  question: { ...questionNow(), ...(state.write ? {} : { targets: shown.targets, runner_up: false }) },
   input: { ...inputNow(), beside: besideNow() ?? {} },
   link: new URL(addressNow(), location.href).href,
   look: state.look,
