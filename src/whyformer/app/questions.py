@@ -121,13 +121,12 @@ def body(question: type[Question]) -> dict[str, Any]:
     schema = content["application/json"]["schema"]
     fields = {k: _of_form(v) for k, v in schema["properties"].items() if k not in WITHOUT_FILE}
     file = {"type": "string", "format": "binary"}
-    told = {"file": "an image, a sound or an animation", "image": "the older name of file"}
-    files = {name: {**file, "description": told[name]} for name in FILES}
-    other = {**file, "description": fields["similar_to"]["description"]}
+    told = "an image, a sound or an animation; its older name, image, is read as well"
+    fields["similar_to"] = {**file, "description": fields["similar_to"]["description"]}
     form = {
         "type": "object",
-        "properties": {**files, **fields, "similar_to": other},
-        "oneOf": [{"required": [name]} for name in FILES],
+        "properties": {"file": {**file, "description": told}, **fields},
+        "required": ["file"],
         "additionalProperties": False,
     }
     content["multipart/form-data"] = {"schema": form}
