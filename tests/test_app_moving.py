@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import whyformer
-from browsing import reading
+from browsing import press, reading
 from conftest import shared
 from serving import running, wait_for
 from small_images import save_vit
@@ -157,6 +157,14 @@ def test_a_video_is_a_strip_and_a_gif(visit: Any, models: list[Any], folder: Pat
     x, y = box["width"] / columns, box["height"] / rows
     stage.hover(position={"x": 5.5 * x, "y": 1.5 * y})
     assert shown_number(page) == pytest.approx(float(grid[1, 5]), rel=0.06)
+    press(page, "Play")
+    film = page.locator("#view .why-film").first
+    moving = "(film) => getComputedStyle(film.firstElementChild).animationTimingFunction"
+    assert film.evaluate(moving) == f"steps({expected.tokens.volume[0]})"
+    assert film.bounding_box()["width"] == 320
+    assert stage.bounding_box()["width"] == pytest.approx(320 * expected.tokens.volume[0])
+    press(page, "Strip")
+    assert film.evaluate(moving) == "ease"
     with page.expect_download() as started:
         page.get_by_role("button", name="GIF").click()
     assert Path(started.value.path()).read_bytes().startswith(b"GIF89a")

@@ -25,8 +25,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "serve",
         help="the web page: ask in the browser",
-        description="Ask in the browser: drop a picture, a sound or a video, or type a text, click "
-        "a class, compare methods. Works offline, on this machine only unless --host says otherwise.",
+        description="Ask in the browser: drop a picture, a sound or a video, type a text, click a "
+        "class, compare methods. Works offline, on this machine only unless --host says otherwise.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -226,8 +226,8 @@ function fail(error) {
   byId("alert").textContent = error.message;
 }
 
-function onChanged({ opacity, smooth, pieces, chosen, target }) {
-  state.look = { opacity, smooth, pieces, chosen, target };
+function onChanged({ opacity, smooth, pieces, chosen, target, playing }) {
+  state.look = { opacity, smooth, pieces, chosen, target, playing };
   remember();
 }
 

@@ -262,7 +262,7 @@
     const listed = data.classes.filter((c) => asked.includes(c) || others.indexOf(c) < spare);
     // Words of an answer, or findings, are all here: none of them is another question.
     const own = asked.length > 0 && asked.every((c) => c.index < 0);
-    const usual = { together: asks && (!own || asked.length < 3), all: false, smooth: true, opacity: 80, pieces: false, shared: false };
+    const usual = { together: asks && (!own || asked.length < 3), all: false, smooth: true, opacity: 80, pieces: false, shared: false, playing: false };
     const target = (asked.find((c) => c.index === data.start?.target) ?? asked[0])?.index ?? null;
     const state = { method: methods[0], hover: null, chosen: null, ...usual, ...data.start, target };
     let [panels, built, pointed] = [[], "", parts[0]];
@@ -285,7 +285,7 @@
     const output = (c) => (c.logit === null ? "" : number(c.logit));
     const amount = (c) => (c.probability === null ? output(c) : percent(c.probability));
     const classTitle = (rank) =>
-      rank < 0 ? "Every class" : `${spaced(asked[rank].label)} \u00b7 ${amount(asked[rank])}`;
+      rank < 0 ? "Every class" : [spaced(asked[rank].label), amount(asked[rank])].filter(Boolean).join(" \u00b7 ");
 
     function unitName(part, index) {
       const text = () => part.units[index].map((i) => part.pieces[i].text).join("");
@@ -397,6 +397,7 @@
     const unpoint = { hover: null, chosen: null };
     const tools = [
       pictured ? either("Heat map", "smooth", { Smooth: true, Patches: false }) : null,
+      data.frames ? either("Frames", "playing", { Strip: false, Play: true }) : null,
       written ? either("Text", "pieces", { Words: false, Pieces: true }, unpoint) : null,
       asked.length > 1 && (own || !asks) ? pair : null,
       offered.length > 1 ? compare : null,
@@ -463,7 +464,9 @@
       const foot = el("div", { class: "why-foot" }, read, legend);
       const player = part.sound ? el("audio", { controls: "", src: part.sound }) : null;
       const wide = ["sound", "video"].includes(part.kind) ? " why-panel-wide" : "";
-      const figure = el("figure", { class: `why-panel${wide}` }, caption, node, player, foot);
+      const seen = part.frames ? el("div", { class: "why-film" }, node) : node;
+      seen.style.setProperty("--why-frames", part.frames ?? 1);
+      const figure = el("figure", { class: `why-panel${wide}` }, caption, seen, player, foot);
       return { part, surface, figure, caption, swatch, name, read, ramp, low, high, values: [] };
     }
 
@@ -617,6 +620,7 @@
       if (built !== wanted) arrange(shown);
       built = wanted;
       refreshers.forEach((refresh) => refresh());
+      viewer.classList.toggle("why-playing", state.playing);
       method.textContent = state.all ? "all methods" : state.method;
       question.textContent = asking(shown);
       banner.classList.toggle("why-banner-row", state.chosen !== null);
