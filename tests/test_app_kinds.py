@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 import whyformer
+from command_line import Run
 from serving import running
 from small_images import save_detector, save_segformer, save_vit
 from small_language import save_language
@@ -175,6 +178,36 @@ def test_a_model_writes_as_in_the_library(client: Any, models: list[Any]) -> Non
         assert word["scores"] == pytest.approx(row.tolist(), rel=1e-4, abs=1e-9)
     saved = client.post("/save", json={**asked, "format": "html"})
     assert b"whyformerStory(" in saved.content
+
+
+ASKED: list[dict[str, Any]] = [
+    {"model": "language", "content": PROMPT, "targets": [266], "rather_than": " boy"},
+    {"model": "language", "content": PROMPT, "targets": [266], "position": 3},
+    {"model": "language", "content": PROMPT, "targets": [266, 270], "rather_than": 300},
+    {"model": "language", "content": PROMPT, "write": 4},
+    {"model": "t5", "content": "the small dog", "methods": ["generic_attention:gradient=libra"]},
+    {"model": "t5", "content": "the small dog", "position": 2, "methods": ["fullgrad"]},
+    {"model": "reader", "content": "a film", "pair": "the acting is superb", "targets": [1]},
+]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_recipes_do_what_the_page_does(
+    client: Any, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    question = {"text": asked["content"], **{k: v for k, v in asked.items() if k != "content"}}
+    response = client.post("/explain", json=question)
+    assert response.status_code == 200, response.text
+    told = "words" if "write" in asked else "views"
+    code = client.post("/recipe", json=asked).json()
+    _, name, *words = shlex.split(code["command"].replace("why.html", "why.json"))
+    status, _, errors = run(name, "--quiet", *words)
+    assert status == 0, errors
+    assert json.loads(Path("why.json").read_text())[told] == response.json()[told]
+    Path("why.json").unlink()
+    exec(code["python"].replace("why.html", "why.json"), {})
+    assert json.loads(Path("why.json").read_text())[told] == response.json()[told]
 
 
 def test_where_an_input_can_be_asked(client: Any, models: list[Any]) -> None:
