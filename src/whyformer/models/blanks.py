@@ -81,7 +81,7 @@ class RecordedBlanks(RecordedText):
 
     @property
     def places(self) -> list[str]:
-        return [f"blank {i + 1}" for i in range(len(self.blanks))]
+        return [self.pipeline.tokenizer.mask_token] * len(self.blanks)
 
     def likeliest(self, count: int, position: Any = None) -> list[int]:
         logits = self.logits[0, self._place(position or 0)]
