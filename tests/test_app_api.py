@@ -152,7 +152,8 @@ def test_listings(client: Any) -> None:
 
 def test_examples_can_be_seen(client: Any) -> None:
     listed = {entry["name"]: entry for entry in client.get("/examples").json()}
-    assert set(listed) == set(examples())
+    shown = {"demo-vision", "demo-text"}
+    assert set(listed) == {name for name, each in examples().items() if each.model in shown}
     for name, entry in listed.items():
         seen = client.get("/examples/picture", params={"name": name})
         assert seen.status_code == (200 if entry["text"] is None else 422)

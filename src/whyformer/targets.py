@@ -239,6 +239,11 @@ def from_word(given: str, labels: Sequence[str] | None) -> int | str:
     return int(given)
 
 
+def place_from_word(given: str) -> int | str:
+    """A position as it was typed: a number, or a word of the input."""
+    return int(given) if re.fullmatch(r"-?[0-9]{1,9}", given) else given
+
+
 def label_list(labels: Mapping[int, str] | Sequence[str] | None) -> list[str] | None:
     """Labels by index, from a list or from a Hugging Face ``id2label``."""
     if labels is None:

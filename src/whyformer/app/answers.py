@@ -8,66 +8,111 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
-from whyformer.app.incoming import Input, check_image
+from whyformer.app.incoming import FILE, Input
 from whyformer.app.questions import FileQuestion, Question, ViewQuestion
 from whyformer.app.refusals import RefusalError
 from whyformer.app.shelf import Reading, Shelf
+from whyformer.app.stories import written
+from whyformer.app.uploads import check_file, kind_of
 from whyformer.app.worker import Check
 from whyformer.engine.rules import get_preset
-from whyformer.methods import DEFAULT_METHOD, get_method, get_registered
+from whyformer.errors import InputError, TargetError
+from whyformer.methods import get_method, get_registered
+from whyformer.models.pipeline import Recorded
 from whyformer.render.document import document
 from whyformer.render.look import Look
 from whyformer.render.saving import save_sheet
 from whyformer.render.sheet import Sheet
 from whyformer.render.sheets import make_sheet
-from whyformer.targets import class_index, from_word
+from whyformer.render.story import story_document, story_writer
+from whyformer.targets import contrast, from_word, place_from_word
 
 
 def find_reading(shelf: Shelf, question: Question, given: Input) -> Reading:
     """What the question is about, read by its model now or earlier."""
+    own = {why.usual for why in shelf.models.values()}
     for name in question.methods:
-        get_registered(name)
+        if name not in own:
+            get_registered(name)
     get_preset(question.preset)
     if given.key is not None:
         reading = shelf.find(given.key)
         if reading is None:
             raise RefusalError(410, "this input is not kept any more; send it again")
         return reading
-    why = shelf.model(question.model, given.kind, given.beside)
-    if given.kind == "image":
-        check_image(given.content)
+    kind = given.kind
+    if kind == FILE and question.model is not None:
+        kind = shelf.named(question.model).takes
+    elif kind == FILE:
+        kind = kind_of(given.content, {why.takes for why in shelf.models.values()})
+    why = shelf.model(question.model, kind, given.beside)
+    if given.kind == FILE:
+        check_file(kind, given.content)
+    if isinstance(given.beside.get("similar_to"), bytes):
+        check_file(kind, given.beside["similar_to"])
     return shelf.read(why, given.content, given.title, given.beside)
 
 
 def lay_out(question: Question, reading: Reading, check: Check) -> Sheet:
     """The sheet that the command line would make of the same question."""
-    targets = chosen_classes(question, reading)
-    target = targets[0] if len(targets) == 1 else [targets]
+    recorded = reading.recorded
+    targets, place = chosen_targets(question, recorded), place_of(question, recorded)
+    if len(targets) > 1 and recorded.several:
+        targets = [[targets]]
     explanations = []
-    for name in dict.fromkeys(question.methods or [DEFAULT_METHOD]):
-        check()
-        quietly = {"progress": False} if "progress" in get_method(name).options else {}
-        explanations += reading.recorded.compare(target, [name], question.preset, **quietly)
-    return make_sheet(explanations, title=reading.title, model=reading.recorded.pipeline.name)
+    recorded.pause = check
+    for name in dict.fromkeys(question.methods or [recorded.pipeline.usual]):
+        method = get_method(name)
+        quietly = {"progress": False} if "progress" in method.options else {}
+        for target in targets if recorded.looks_at_target(method) else targets[:1]:
+            check()
+            explanations += recorded.compare(target, [name], question.preset, **place, **quietly)
+    return make_sheet(explanations, title=reading.title, model=recorded.pipeline.name)
 
 
-def chosen_classes(question: Question, reading: Reading) -> list[int]:
-    """The classes asked about, each once: by default what the model predicts."""
-    logits, asked = reading.recorded.logits[0], reading.recorded
-    if not question.targets:
-        best = logits.argsort(descending=True).tolist()
-        return best[: 2 if question.runner_up else 1]
-    words = [from_word(t, asked.labels) if isinstance(t, str) else t for t in question.targets]
-    numbers = [class_index(asked.index_of(word), len(logits), None) for word in words]
-    return list(dict.fromkeys(numbers))
+def chosen_targets(question: Question, recorded: Recorded) -> list[Any]:
+    """What is asked about, each once: by default what the model predicts, None where it is the
+    model's to say."""
+
+    def read(given: int | str) -> Any:
+        word = from_word(given, recorded.labels) if isinstance(given, str) else given
+        return recorded.index_of(word)
+
+    place = place_of(question, recorded).get("position")
+    other = None if question.rather_than is None else read(question.rather_than)
+    targets = list(dict.fromkeys(read(given) for given in question.targets))
+    if not targets:
+        count = 2 if question.runner_up or other is not None else 1
+        targets = recorded.likeliest(count, place) or [None]
+    if other is None:
+        return targets
+    chosen = [contrast(target, other) for target in targets if target != other]
+    if not chosen:
+        raise TargetError("a class is asked about rather than itself; give another one")
+    return chosen if question.targets else chosen[:1]
+
+
+def place_of(question: Question, recorded: Recorded) -> dict[str, Any]:
+    given = question.position
+    if given is None:
+        return {}
+    if not recorded.takes_position:
+        name = recorded.pipeline.name
+        raise InputError(f"{name} gives one answer for all of its input; leave position out")
+    return {"position": place_from_word(given) if isinstance(given, str) else given}
 
 
 def to_document(question: ViewQuestion, reading: Reading, check: Check) -> dict[str, Any]:
+    """The answer as data; a page also learns what places the input can be asked about at."""
+    if question.write is not None:
+        story = story_document(written(question, reading, check), reading.title)
+        return {**story, "input": reading.key}
     sheet = lay_out(question, reading, check)
     if not question.detail:
         return {**document(sheet), "input": reading.key}
-    erases = bool(reading.recorded.units)
-    return {**detailed(sheet, reading), "input": reading.key, "erases": erases}
+    shown, recorded = detailed(sheet, reading), reading.recorded
+    erases = bool(recorded.units)
+    return {**shown, "input": reading.key, "places": recorded.places, "erases": erases}
 
 
 def detailed(sheet: Sheet, reading: Reading) -> dict[str, Any]:
@@ -81,9 +126,12 @@ def detailed(sheet: Sheet, reading: Reading) -> dict[str, Any]:
 
 
 def to_file(question: FileQuestion, reading: Reading, check: Check) -> bytes:
-    sheet = lay_out(question, reading, check)
-    check()
-    look = Look(opacity=question.opacity, smooth=question.smooth)
     with tempfile.TemporaryDirectory(prefix="whyformer-") as folder:
         path = Path(folder) / f"why.{question.format}"
+        if question.write is not None:
+            story_writer(path)
+            return written(question, reading, check).save(path, reading.title).read_bytes()
+        sheet = lay_out(question, reading, check)
+        check()
+        look = Look(opacity=question.opacity, smooth=question.smooth)
         return save_sheet(sheet, path, pieces=question.pieces, look=look).read_bytes()

@@ -55,6 +55,7 @@ KINDS = {
     "json": "application/json",
     "npz": "application/octet-stream",
     "svg": "image/svg+xml",
+    "gif": "image/gif",
 }
 REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"model": Failure, "description": "A damaged request"},
@@ -123,7 +124,8 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
         question = await read_json(request, RecipeQuestion)
         get_preset(question.preset)
         why = shelf.named(question.model)
-        return recipe(question.model_copy(update={"model": why.source}), why.labels)
+        labels = None if why.kind == "answers" else why.labels
+        return recipe(question.model_copy(update={"model": why.source}), labels, why.usual)
 
     @api.get("/models")
     async def models() -> list[ModelEntry]:
@@ -148,7 +150,10 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
     async def list_examples() -> list[ExampleEntry]:
         """Inputs to try with the embedded models."""
         known = [example for example in examples().values() if example.model in shelf.models]
-        return [ExampleEntry(name=e.name, model=e.model, text=e.text) for e in known]
+        return [
+            ExampleEntry(name=e.name, model=e.model, text=e.text, texts=list(e.texts))
+            for e in known
+        ]
 
     @api.get("/examples/picture", response_class=Response, responses={200: PICTURE, **BAD})
     async def example_picture(name: Name) -> Response:

@@ -15,13 +15,14 @@ KINDS = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
+STORY = ("viewer.css", "story.js", "story.css")
 
 
 def make_pages() -> APIRouter:
     """Every file at its name; the viewer's are the report's own."""
     folder = files("whyformer.app") / "page"
     contents = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir()}
-    contents |= {name: asset(name) for name in (*VIEWER, "viewer.css")}
+    contents |= {name: asset(name) for name in (*VIEWER, *STORY)}
     contents[""] = contents.pop("index.html")
     pages = APIRouter(include_in_schema=False)
     for name, text in contents.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from whyformer.app.answers import chosen_classes, detailed
+from whyformer.app.answers import chosen_targets, detailed, place_of
 from whyformer.app.questions import BlockQuestion, Question
 from whyformer.app.shelf import Reading
 from whyformer.app.worker import Check
@@ -15,7 +15,7 @@ from whyformer.errors import InputError
 from whyformer.explanation import Explanation
 from whyformer.methods import DEFAULT_METHOD
 from whyformer.render.sheet import View
-from whyformer.render.sheets import class_score, make_sheet, parts_of, rows_of, scores_of
+from whyformer.render.sheets import make_sheet, parts_of, rows_of, scores_of
 
 #: what is shown of a block; the product is what the paper's method averages (Eq. 13)
 MAPS = ("attention", "gradient", "relevance", "product")
@@ -23,29 +23,31 @@ MAPS = ("attention", "gradient", "relevance", "product")
 
 def to_blocks(question: BlockQuestion, reading: Reading, check: Check) -> dict[str, Any]:
     """A document whose methods are the four maps of one block, with how many blocks there are."""
-    recorded = reading.recorded
-    target, explanation = with_blocks(question, reading)
+    explanation = with_blocks(question, reading)
     check()
     maps = {name: map_of(explanation, question.block, name) for name in MAPS}
     blocks, heads = count_blocks(explanation), len(maps["attention"])
     if question.head is not None and question.head >= heads:
         raise InputError(f"head {question.head} of a block with {heads}; count from 0")
-    asked = class_score(explanation, 0, target)
+    sheet = make_sheet(explanation, title=reading.title, model=reading.recorded.pipeline.name)
     part, views = parts_of(explanation)[0], []
     for name, of_heads in maps.items():
         matrix = of_heads.mean(0) if question.head is None else of_heads[question.head]
         scores = scores_of(part, pooled(explanation, matrix))
-        views.append(View(name, asked, scores, rows_of(part, matrix)))
-    sheet = make_sheet(explanation, title=reading.title, model=recorded.pipeline.name)
+        views.append(View(name, sheet.views[0].asked, scores, rows_of(part, matrix)))
     document = detailed(replace(sheet, views=views), reading)
     return {**document, "input": reading.key, "blocks": blocks, "heads": heads}
 
 
-def with_blocks(question: Question, reading: Reading) -> tuple[int, Explanation]:
-    """The first class asked about, and its explanation with what every block held."""
-    target = chosen_classes(question, reading)[0]
-    options: dict[str, Any] = {"keep_blocks": True}
-    return target, reading.recorded.explain(target, DEFAULT_METHOD, question.preset, **options)
+def with_blocks(question: Question, reading: Reading) -> Explanation:
+    """The explanation of the first target, with what every block held."""
+    recorded = reading.recorded
+    target, place = chosen_targets(question, recorded)[0], place_of(question, recorded)
+    options: dict[str, Any] = {"keep_blocks": True, **place}
+    explanation = recorded.explain(target, DEFAULT_METHOD, question.preset, **options)
+    if explanation.rows is None or explanation.blocks is None or len(explanation.parts) > 1:
+        raise InputError("the inside is shown of models that read one input")
+    return explanation
 
 
 def count_blocks(explanation: Explanation) -> int:

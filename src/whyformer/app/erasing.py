@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from whyformer.app.answers import chosen_classes
+from whyformer.app.answers import chosen_targets
 from whyformer.app.questions import EraseQuestion
 from whyformer.app.shelf import Reading
 from whyformer.app.worker import Check
 from whyformer.explanation import as_probabilities
 from whyformer.models.images import ImagePipeline
+from whyformer.targets import Contrast
 
 WORDS = "An erased word keeps its place; its embedding is zero."
 
@@ -47,6 +48,8 @@ def to_erasure(question: EraseQuestion, reading: Reading, check: Check) -> Erasu
         (row if share is None else share).tolist() for row, share in zip(rows, shares, strict=True)
     )
     prediction = int(rows[1].argmax())
+    targets = chosen_targets(question, recorded)
+    asked = [i for t in targets for i in ((t.a, t.b) if isinstance(t, Contrast) else (t,))]
     colour = None
     if isinstance(pipeline, ImagePipeline):
         colour = f"rgb({', '.join(map(str, pipeline.mean_colour))})"
@@ -62,6 +65,6 @@ def to_erasure(question: EraseQuestion, reading: Reading, check: Check) -> Erasu
             ErasedClass(
                 index=i, label=labels[i] if labels else str(i), before=before[i], after=after[i]
             )
-            for i in dict.fromkeys([*chosen_classes(question, reading), prediction])
+            for i in dict.fromkeys([*asked, prediction])
         ],
     )

@@ -28,7 +28,7 @@ def to_heads(question: HeadQuestion, reading: Reading, check: Check) -> dict[str
 
     Its values, row by row, are bytes: low + byte / 255 * (high - low).
     """
-    _, explanation = with_blocks(question, reading)
+    explanation = with_blocks(question, reading)
     part = parts_of(explanation)[0]
     pieces = part.pieces[0] if part.pieces and part.picture is None else []
     words = words_of(pieces)

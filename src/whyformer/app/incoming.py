@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import warnings
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from PIL import Image, UnidentifiedImageError
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
 from whyformer.app.examples import examples, picture
-from whyformer.app.questions import LISTS, MOST_TEXT, WITHOUT_IMAGE, Question
+from whyformer.app.questions import FILES, LISTS, MOST_TEXT, WITHOUT_FILE, Question
 from whyformer.app.refusals import RefusalError
 from whyformer.app.worker import AbandonedError
-from whyformer.models.images import MOST_PIXELS
 from whyformer.words import printable, shorten
 
 MEGABYTE = 2**20
@@ -29,9 +25,8 @@ LARGEST_JSON = MEGABYTE
 LARGEST_UPLOAD = 20 * MEGABYTE
 #: seconds for a body to arrive
 PATIENCE = 30
-#: other formats that Pillow reads start programs or are rarely meant
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
-
+#: what a file is until it is known which model reads it
+FILE = "file"
 JSON, FORM = "application/json", "multipart/form-data"
 
 M = TypeVar("M", bound=BaseModel)
@@ -53,7 +48,7 @@ class Input:
 
 
 async def read_question(request: Request, kind: type[Q]) -> tuple[Q, Input]:
-    """The question and what it is about, from JSON or from a form with an image."""
+    """The question and what it is about, from JSON or from a form with a file."""
     async with arriving():
         if declared_type(request) == FORM:
             return await read_form(request, kind)
@@ -85,7 +80,7 @@ async def read_body(request: Request, kind: type[M]) -> M:
         raise RefusalError(
             415,
             f"the body is {shorten(declared) or 'of no declared type'}; send {JSON}, or {FORM} "
-            "where an image is explained",
+            "where a file is explained",
         )
     return check(kind, b"".join([part async for part in limited(request, LARGEST_JSON)]))
 
@@ -137,7 +132,7 @@ def from_json(question: Question) -> Input:
     given = [name for name in ("text", "example", "input") if getattr(question, name) is not None]
     if len(given) != 1:
         raise RefusalError(
-            422, "give one of text, example and input, or send an image as multipart/form-data"
+            422, "give one of text, example and input, or send a file as multipart/form-data"
         )
     if question.pair is not None and question.text is None:
         raise RefusalError(422, "pair goes with text")
@@ -165,7 +160,7 @@ def from_example(name: str) -> Input:
 async def read_form(request: Request, kind: type[Q]) -> tuple[Q, Input]:
     stream = limited(request, LARGEST_UPLOAD)
     parser = MultiPartParser(
-        request.headers, stream, max_files=1, max_fields=1000, max_part_size=MEGABYTE
+        request.headers, stream, max_files=2, max_fields=1000, max_part_size=MEGABYTE
     )
     try:
         form = await parser.parse()
@@ -173,13 +168,18 @@ async def read_form(request: Request, kind: type[Q]) -> tuple[Q, Input]:
         reason = getattr(error, "message", "it cannot be taken apart")
         raise RefusalError(400, f"the form is damaged: {reason}") from error
     try:
-        image = form.get("image")
-        if not isinstance(image, UploadFile):
-            raise RefusalError(422, "the form holds no file named image")
+        files = [(name, part) for name, part in form.multi_items() if name in FILES]
+        others = [part for name, part in form.multi_items() if name == "similar_to"]
+        if not files or not isinstance(files[0][1], UploadFile):
+            raise RefusalError(422, "the form holds no file named file")
+        if len(files) > 1:
+            raise RefusalError(422, f"{len(files)} files were sent; send one named file")
+        if len(others) > 1 or any(isinstance(part, str) for part in others):
+            raise RefusalError(422, "similar_to is one file beside a file, not a text")
         fields: dict[str, Any] = {}
         for name in form:
-            if name in WITHOUT_IMAGE:
-                raise RefusalError(422, f"{name} does not go with an image")
+            if name in WITHOUT_FILE:
+                raise RefusalError(422, f"{name} does not go with a file")
             values = form.getlist(name)
             if name in LISTS:
                 fields[name] = values
@@ -187,18 +187,23 @@ async def read_form(request: Request, kind: type[Q]) -> tuple[Q, Input]:
                 raise RefusalError(
                     422, f"{shorten(name)} is given {len(values)} times; give it once"
                 )
-            elif name != "image":
+            elif name not in (*FILES, "similar_to"):
                 fields[name] = values[0]
-        data = await image.read()
-        title = title_of(image.filename)
+        data = await files[0][1].read()
+        title = title_of(files[0][1].filename)
+        beside = {}
+        if others and isinstance(others[0], UploadFile):
+            beside["similar_to"] = await others[0].read()
     finally:
         await form.close()
     question = check(kind, fields)
-    return question, with_beside(Input("image", title, data), question)
+    return question, with_beside(Input(FILE, title, data, beside=beside), question)
 
 
 def with_beside(given: Input, question: Question) -> Input:
-    beside: dict[str, Any] = {"text": question.texts} if question.texts else {}
+    beside = dict(given.beside)
+    if question.texts:
+        beside["text"] = question.texts
     if question.similar_to is not None:
         if given.kind == "image":
             raise RefusalError(422, "similar_to is a text, and the input is an image")
@@ -214,25 +219,3 @@ def title_of(filename: str | None) -> str:
     """A file's name for people to read; it is never a path to anything."""
     name = PurePath((filename or "").replace("\\", "/")).name
     return shorten(printable(name), 80) or "image"
-
-
-def check_image(data: bytes) -> None:
-    """Refuse what is no image of a usual format, before any decoder runs."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-                if image.width * image.height > MOST_PIXELS:
-                    raise Image.DecompressionBombError
-    except UnidentifiedImageError as error:
-        raise RefusalError(
-            415, f"the file is not an image of a known format: {', '.join(FORMATS)}"
-        ) from error
-    except Image.DecompressionBombError as error:
-        raise RefusalError(
-            413,
-            f"the image has more than {MOST_PIXELS // 1_000_000} million pixels; make it smaller "
-            "first",
-        ) from error
-    except Exception as error:  # a damaged header makes decoders raise whatever they stumble over
-        raise RefusalError(422, "the image is truncated or damaged") from error

@@ -18,13 +18,16 @@ class Failure(BaseModel):
 
 
 class ModelEntry(BaseModel):
-    """``kind`` is what the model reads, ``beside`` names what is sent with it; ``classes`` is None
-    where they have no names."""
+    """``kind`` is what the model reads, ``beside`` names what is sent with it, ``task`` what it
+    does; ``classes`` is None where they have no names, ``method`` what answers unless one is named.
+    """
 
     name: str
     kind: str
+    task: str
     beside: list[str]
     classes: int | None
+    method: str
     summary: str
 
 
@@ -58,11 +61,12 @@ class Methods(BaseModel):
 
 
 class ExampleEntry(BaseModel):
-    """``text`` is None for a picture."""
+    """``text`` is None for a picture; ``texts`` are what it is compared with."""
 
     name: str
     model: str
     text: str | None
+    texts: list[str]
 
 
 class Health(BaseModel):
@@ -76,8 +80,10 @@ def list_models(shelf: Shelf) -> list[ModelEntry]:
         ModelEntry(
             name=name,
             kind=why.takes,
-            beside=[each for each in why.beside if (why.takes, each) != ("image", "similar_to")],
+            task=why.kind,
+            beside=["pair"] if why.kind == "answers" else list(why.beside),
             classes=len(why.labels) if why.labels else None,
+            method=why.usual,
             summary=EMBEDDED[name].summary if name in EMBEDDED else "",
         )
         for name, why in shelf.models.items()

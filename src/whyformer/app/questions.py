@@ -18,20 +18,26 @@ MOST_TEXTS = 32
 #: characters; a longer text takes the model minutes
 MOST_TEXT = 100_000
 
-#: what a form does not hold, because it holds an image
-WITHOUT_IMAGE = ("text", "pair", "similar_to", "example", "input")
+#: words that a model writes at once, at most
+MOST_WRITTEN = 200
+
+#: what a form calls its file; the second is its older name
+FILES = ("file", "image")
+#: what a form does not hold, because it holds a file
+WITHOUT_FILE = ("text", "pair", "example", "input", "write")
 #: what a form may hold more than once
 LISTS = ("targets", "methods", "texts", "erased")
 
 Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=2000)]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
+Place = Annotated[int, Field(gt=-(2**31), lt=2**31)]
 
 
 class Question(BaseModel):
     """Why a model decided as it did: about a text, an example, or an input that it has read.
 
-    An image comes as a file, in a form with the same fields.
+    An image, a sound or a video comes as a file, in a form with the same fields.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -45,7 +51,8 @@ class Question(BaseModel):
         [], description="what an image is compared with, or asked, by models that read both"
     )
     similar_to: str | None = Field(
-        None, description="why are the two texts similar? for models that tell so"
+        None,
+        description="why are the two similar? for models that tell so: a text, in a form a file",
     )
     example: Name | None = Field(None, description="the name of one of /examples")
     input: Name | None = Field(None, description="the `input` of an earlier answer, not sent again")
@@ -55,13 +62,28 @@ class Question(BaseModel):
     runner_up: bool = Field(
         False, description="without targets: the second most probable class as well"
     )
+    rather_than: Index | Name | None = Field(
+        None, description="a class: why each target rather than that one?"
+    )
+    position: Place | Name | None = Field(
+        None,
+        description="where a model is asked that answers at many places: a number, or a word",
+    )
     methods: Annotated[list[Name], Field(max_length=MOST_METHODS)] = Field(
-        [], description=f"of /methods; by default {DEFAULT_METHOD}"
+        [], description=f"of /methods; by default the model's own, mostly {DEFAULT_METHOD}"
     )
     preset: Name = Field(DEFAULT_PRESET, description=", ".join(PRESETS))
 
 
-class ViewQuestion(Question):
+class WritingQuestion(Question):
+    """One that may ask for a text and for every word of it."""
+
+    write: Annotated[int, Field(ge=1, le=MOST_WRITTEN)] | None = Field(
+        None, description="let a language model write so many tokens, and explain each of them"
+    )
+
+
+class ViewQuestion(WritingQuestion):
     """``POST /explain``."""
 
     detail: bool = Field(
@@ -69,10 +91,10 @@ class ViewQuestion(Question):
     )
 
 
-class FileQuestion(Question):
+class FileQuestion(WritingQuestion):
     """``POST /save``."""
 
-    format: Literal["png", "html", "json", "npz", "svg"] = Field("png")
+    format: Literal["png", "html", "json", "npz", "svg", "gif"] = Field("png")
     opacity: float = Field(0.85, ge=0, le=1, description="of the map over the image")
     smooth: bool = Field(True, description="a smooth map; otherwise patches")
     pieces: bool = Field(False, description="a text's word pieces, not its words")
@@ -108,16 +130,18 @@ def json_body(question: type[BaseModel]) -> dict[str, Any]:
 
 
 def body(question: type[Question]) -> dict[str, Any]:
-    """The OpenAPI description of a request: JSON, or a form with an image."""
+    """The OpenAPI description of a request: JSON, or a form with a file."""
     described = json_body(question)
     content = described["requestBody"]["content"]
     schema = content["application/json"]["schema"]
-    fields = {k: v for k, v in schema["properties"].items() if k not in WITHOUT_IMAGE}
-    image = {"type": "string", "format": "binary", "description": "PNG, JPEG, WebP, GIF, ..."}
+    fields = {k: _of_form(v) for k, v in schema["properties"].items() if k not in WITHOUT_FILE}
+    file = {"type": "string", "format": "binary"}
+    told = "an image, a sound or an animation; its older name, image, is read as well"
+    fields["similar_to"] = {**file, "description": fields["similar_to"]["description"]}
     form = {
         "type": "object",
-        "properties": {"image": image, **{k: _of_form(v) for k, v in fields.items()}},
-        "required": ["image"],
+        "properties": {"file": {**file, "description": told}, **fields},
+        "required": ["file"],
         "additionalProperties": False,
     }
     content["multipart/form-data"] = {"schema": form}
@@ -131,7 +155,8 @@ def _of_form(field: dict[str, Any]) -> dict[str, Any]:
         return {**field, "items": {"type": "string", "maxLength": max(filter(None, most))}}
     options = [option for option in field.get("anyOf", []) if option != {"type": "null"}]
     rest = {k: v for k, v in field.items() if k not in ("anyOf", "default")}
-    return {**rest, **options[0]} if options else field
+    words = [option for option in options if option.get("type") == "string"]
+    return {**rest, **(words or options)[0]} if options else field
 
 
 def options_of(schema: dict[str, Any]) -> list[dict[str, Any]]:

@@ -12,24 +12,31 @@ from whyformer.app.questions import (
     MOST_TARGETS,
     MOST_TEXT,
     MOST_TEXTS,
+    MOST_WRITTEN,
     Index,
     Name,
+    Place,
     Text,
 )
 from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.methods import DEFAULT_METHOD, default_methods, get_method
+from whyformer.targets import from_word
 
 
 class RecipeQuestion(BaseModel):
-    """What is shown: ``content`` is a text, or the name of an image's file."""
+    """What is shown: ``content`` is a text, or a file's name, and so is ``similar_to``."""
 
     model_config = ConfigDict(extra="forbid")
 
     model: Name
     content: str = Field(max_length=MOST_TEXT)
+    pair: str | None = Field(None, max_length=MOST_TEXT)
     texts: list[Text] = Field([], max_length=MOST_TEXTS)
     similar_to: str | None = Field(None, max_length=MOST_TEXT)
     targets: list[Index] = Field([], max_length=MOST_TARGETS)
+    rather_than: Index | Name | None = None
+    position: Place | Name | None = None
+    write: int | None = Field(None, ge=1, le=MOST_WRITTEN)
     methods: list[Name] = Field([DEFAULT_METHOD], min_length=1, max_length=MOST_METHODS)
     preset: Name = DEFAULT_PRESET
 
@@ -41,14 +48,17 @@ class Recipe(BaseModel):
     command: str
 
 
-def recipe(question: RecipeQuestion, labels: Sequence[str] | None) -> Recipe:
+def recipe(
+    question: RecipeQuestion, labels: Sequence[str] | None, usual: str = DEFAULT_METHOD
+) -> Recipe:
+    """``usual`` is the method that answers where none is named."""
     names = list(dict.fromkeys(question.methods))
     labels = question.texts or labels
     specific = bool(question.texts) or any(get_method(name).class_specific for name in names)
     targets = question.targets if specific else []
     return Recipe(
-        python=python_code(question, names, targets),
-        command=command(question, names, [spelled(index, labels) for index in targets]),
+        python=python_code(question, names, targets, labels, usual),
+        command=command(question, names, [spelled(index, labels) for index in targets], usual),
     )
 
 
@@ -59,35 +69,60 @@ def spelled(index: int, labels: Sequence[str] | None) -> str:
     return labels[index]
 
 
-def python_code(question: RecipeQuestion, names: list[str], targets: list[int]) -> str:
-    given = [repr(question.content)]
+def python_code(
+    question: RecipeQuestion,
+    names: list[str],
+    targets: list[int],
+    labels: Sequence[str] | None,
+    usual: str,
+) -> str:
+    pair = question.pair
+    given = [repr(question.content if pair is None else (question.content, pair))]
     if question.texts:
         given.append(f"text={question.texts}")
     if question.similar_to is not None:
         given.append(f"similar_to={question.similar_to!r}")
-    if targets:
-        given.append(f"target={targets[0] if len(targets) == 1 else [targets]}")
+    asked = [repr(target) for target in targets]
+    if question.rather_than is not None:
+        other = question.rather_than
+        other = from_word(other, labels) if isinstance(other, str) else other
+        asked = [f"whyformer.contrast({target}, {other!r})" for target in asked or ["None"]]
+    if asked:
+        given.append(f"target={asked[0]}" if len(asked) == 1 else f"target=[[{', '.join(asked)}]]")
+    if question.position is not None:
+        given.append(f"position={question.position!r}")
+    if question.write is not None:
+        given.append(f"tokens={question.write}")
     if question.preset != DEFAULT_PRESET:
         given.append(f"preset={question.preset!r}")
     own = "".join(f"whyformer.methods_from({file!r})\n" for file in files_of(names))
     load = f"{own}why = whyformer.load({question.model!r})\n"
     if len(names) == 1:
-        given += [f"method={names[0]!r}"] if names[0] != DEFAULT_METHOD else []
-        ask = f'explanation = why({", ".join(given)})\nexplanation.save("why.html")\n'
+        given += [f"method={names[0]!r}"] if names[0] != usual else []
+        name, call = "explanation", "why"
+        if question.write is not None:
+            name, call = "written", "why.generate"
+        ask = f'{name} = {call}({", ".join(given)})\n{name}.save("why.html")\n'
         return f"import whyformer\n\n{load}{ask}"
     given += [f"methods={names}"] if names != default_methods() else []
     ask = f'explanations = why.compare({", ".join(given)})\nsave(explanations, "why.html")\n'
     return f"import whyformer\nfrom whyformer.render import save\n\n{load}{ask}"
 
 
-def command(question: RecipeQuestion, names: list[str], targets: list[str]) -> str:
+def command(question: RecipeQuestion, names: list[str], targets: list[str], usual: str) -> str:
     several = len(names) > 1
     words = ["whyformer", "compare" if several else "explain", f"--model={question.model}"]
     words += [f"--text={text}" for text in question.texts]
-    if question.similar_to is not None:
-        words.append(f"--similar-to={question.similar_to}")
     words += [f"--target={target}" for target in targets]
-    if names not in ([DEFAULT_METHOD], default_methods()):
+    named = {
+        "pair": question.pair,
+        "similar-to": question.similar_to,
+        "rather-than": question.rather_than,
+        "position": question.position,
+        "generate": question.write,
+    }
+    words += [f"--{name}={value}" for name, value in named.items() if value is not None]
+    if names not in ([usual], default_methods()):
         words += [f"--method={name}" for name in names]
     if question.preset != DEFAULT_PRESET:
         words.append(f"--preset={question.preset}")

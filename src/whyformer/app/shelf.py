@@ -82,7 +82,7 @@ class Shelf:
 
     @property
     def bytes(self) -> int:
-        return sum(reading.recorded.bytes for reading in self._readings.values())
+        return sum(r.recorded.bytes + len(r.picture) for r in self._readings.values())
 
     def _make_room(self) -> None:
         """For one more, before it is read: what is kept and what is read never add up to more."""
@@ -103,5 +103,6 @@ def key_of(model: str, content: Any, beside: Mapping[str, Any] | None = None) ->
         data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
         digest.update(f"{type(part).__name__} {len(data)}\0".encode() + data)
     if beside:
-        digest.update(json.dumps(beside, sort_keys=True).encode())
+        told = {k: key_of("", v) if isinstance(v, bytes) else v for k, v in beside.items()}
+        digest.update(json.dumps(told, sort_keys=True).encode())
     return digest.hexdigest()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +25,7 @@ def add_model_options(parser: argparse.ArgumentParser, several: bool = False) ->
     group = parser.add_argument_group("model")
     default = "demo-vision or demo-text"
     if several:
-        default = "demo-vision and demo-text; give it once for each model"
+        default = "the embedded ones; give it once for each model"
     group.add_argument(
         "-m",
         "--model",
@@ -325,10 +323,12 @@ def read_target(options: argparse.Namespace, recorded: Recorded) -> Any:
 
 def place_of(options: argparse.Namespace, recorded: Recorded) -> dict[str, Any]:
     """Where a model is asked that answers everywhere in a text."""
+    from whyformer.targets import place_from_word
+
     given = options.position
     if given is None:
         return {}
-    if "position" not in inspect.signature(recorded._explain).parameters:
+    if not recorded.takes_position:
         name = recorded.pipeline.name
         raise InputError(f"{name} gives one answer for all of its input; leave --position out")
-    return {"position": int(given) if re.fullmatch(r"-?[0-9]{1,9}", given) else given}
+    return {"position": place_from_word(given)}

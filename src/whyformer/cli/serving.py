@@ -6,13 +6,13 @@ import argparse
 from typing import Any
 
 from whyformer.cli.options import (
-    DEFAULT_MODELS,
     add_model_options,
     add_own_methods,
     count,
     load_named,
 )
 from whyformer.errors import ModelError
+from whyformer.models.catalogue import EMBEDDED
 
 EPILOG = """examples:
   whyformer serve                                              the embedded models
@@ -25,8 +25,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "serve",
         help="the web page: ask in the browser",
-        description="Ask in the browser: drop a picture or type a text, click a class, compare "
-        "methods. Works offline, on this machine only unless --host says otherwise.",
+        description="Ask in the browser: drop a picture, a sound or a video, type a text, click a "
+        "class, compare methods. Works offline, on this machine only unless --host says otherwise.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
         if (error.name or "").startswith("whyformer"):
             raise
         raise ModelError(f"the page needs {error.name}: pip install 'whyformer[serve]'") from error
-    names = options.model or list(DEFAULT_MODELS.values())
+    names = options.model or list(EMBEDDED)
     with listen(options.host, options.port) as listening:
         models = [load_named(name, options) for name in names]
         serve(

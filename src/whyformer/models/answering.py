@@ -142,7 +142,7 @@ class SpeechPipeline(AnsweringPipeline):
         def show(explanation: Explanation) -> Explanation:
             return with_sound(explanation, name, sound, self.ear.seconds)
 
-        return Source(features, tuple(notes), show)
+        return Source(features, tuple(notes), show, sound.samples.nbytes)
 
     @property
     def reads(self) -> dict[str, Any]:

@@ -33,11 +33,15 @@ UNSAID = 0.05
 
 @dataclass(frozen=True)
 class Source:
-    """What the encoder reads, what was decided on the way, and how an explanation shows it."""
+    """What the encoder reads, what was decided on the way, and how an explanation shows it.
+
+    ``bytes`` are those that showing it keeps.
+    """
 
     inputs: dict[str, Tensor]
     notes: tuple[str, ...]
     show: Callable[[Explanation], Explanation]
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,26 @@ class RecordedAnswer(Recorded):
         """The places of the answer's own tokens in ``ids``: marks are no words."""
         return [i for i, piece in enumerate(self.pieces) if piece.word is not None]
 
+    @property
+    def places(self) -> list[str]:
+        return [word.strip() for word in self.words]
+
+    def likeliest(self, count: int, position: Any = None) -> list[int]:
+        """Without a position every word of the answer is asked about."""
+        if position is None:
+            return []
+        row = self._places[self._checked(position)] - 1
+        return self.logits[0, row].argsort(descending=True)[:count].tolist()
+
+    def index_of(self, item: Any) -> Any:
+        """Words stay words: which tokens they are, the answer tells."""
+        return item
+
+    @property
+    def bytes(self) -> int:
+        held = sum(value.nbytes for value in self._source.inputs.values())
+        return super().bytes + held + self._source.bytes
+
     def __getitem__(self, number: int) -> Explanation:
         return self.explain(None, position=self._checked(number))
 
@@ -137,11 +161,11 @@ class RecordedAnswer(Recorded):
         if options.pop("keep_blocks", False):
             raise InputError("the blocks of several words cannot be kept as one; ask about one")
         bar = tqdm(asked, method, unit="word", disable=not self._progress)
-        found = together(
-            [self._recording.explain(item.question, method, preset, **options) for item in bar],
-            asked,
-        )
-        return self._shown(found)
+        answers = []
+        for item in bar:
+            self.pause()
+            answers.append(self._recording.explain(item.question, method, preset, **options))
+        return self._shown(together(answers, asked))
 
     def _shown(self, explanation: Explanation) -> Explanation:
         """With the source and the words so far as people see them."""

@@ -72,13 +72,24 @@ class RecordedBlanks(RecordedText):
     def logits_at(self, position: int) -> Tensor:
         return self.logits[:, self.blanks[position]]
 
+    @property
+    def places(self) -> list[str]:
+        return [self.pipeline.tokenizer.mask_token] * len(self.blanks)
+
+    def likeliest(self, count: int, position: Any = None) -> list[int]:
+        logits = self.logits[0, self._place(position or 0)]
+        return logits.argsort(descending=True)[:count].tolist()
+
+    def _place(self, position: Any) -> int:
+        blanks = self.blanks
+        if not isinstance(position, int) or not -len(blanks) <= position < len(blanks):
+            raise InputError(f"blank {position} of a text with {len(blanks)}; count from 0")
+        return blanks[position]
+
     def _explain(
         self, target: Any, method: str, preset: str, *, position: int = 0, **options: Any
     ) -> Explanation:
-        blanks = self.blanks
-        if not -len(blanks) <= position < len(blanks):
-            raise InputError(f"blank {position} of a text with {len(blanks)}; count from 0")
-        place = blanks[position]
+        place = self._place(position)
         several = isinstance(target, list)
         chosen = [self._token(item, place) for item in (target[0] if several else [target])]
         asked = [(place, index) for index in chosen]

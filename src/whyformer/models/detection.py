@@ -123,6 +123,14 @@ class RecordedDetections(Recorded):
             for q in ranked
         ]
 
+    def likeliest(self, count: int, position: Any = None) -> list[int]:
+        """The classes of what was found, or of the finding at a position."""
+        if position is not None:
+            return [self._find(None, position)[1]]
+        found = self.detections() or self.detections(0)[:1]
+        names = list(dict.fromkeys(finding.label for finding in found))[:count]
+        return [self._labels.index(name) for name in names]
+
     def _corners(self, query: int) -> tuple[float, float, float, float]:
         left, top, right, bottom = (float(edge(self._boxes[:, query])) for edge in EDGES.values())
         return left, top, right, bottom
@@ -133,7 +141,7 @@ class RecordedDetections(Recorded):
         method: str,
         preset: str,
         *,
-        position: int | str = 0,
+        position: int = 0,
         edge: str | None = None,
         **options: Any,
     ) -> Explanation:
@@ -155,9 +163,9 @@ class RecordedDetections(Recorded):
         asked = [places] if several else places[0]
         return self._shown(asked, queries, chosen, (), method, preset, options)
 
-    def _find(self, item: Any, position: int | str) -> tuple[int, int]:
+    def _find(self, item: Any, position: Any) -> tuple[int, int]:
         """The row and the class of a finding: the surest of its class, or the one after it."""
-        number = int(position)
+        number = position if isinstance(position, int) else -1
         if item is None:
             shares, classes = self._shares.max(-1)
         else:
@@ -165,7 +173,7 @@ class RecordedDetections(Recorded):
             shares, classes = self._shares[:, index], torch.full((len(self._shares),), index)
         if not 0 <= number < len(shares):
             raise TargetError(
-                f"finding {number} of a model that has rows for {len(shares)}; count from 0, the "
+                f"finding {position} of a model that has rows for {len(shares)}; count from 0, the "
                 "surest"
             )
         query = int(shares.argsort(descending=True)[number])

@@ -59,6 +59,10 @@ class RecordedSound(Recorded):
         self._recording: Recording = recording
         self._sound, self._notes, self._covered = sound, notes, pipeline.ear.seconds
 
+    @property
+    def bytes(self) -> int:
+        return super().bytes + self._sound.samples.nbytes
+
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         explanation = self._recording.explain(target, method, preset, **options)
         explanation = with_sound(explanation, explanation.tokens.name, self._sound, self._covered)

@@ -123,7 +123,8 @@ class LanguagePipeline(Pipeline):
         """
         from whyformer.models.writing import write
 
-        return write(self, prompt, tokens, method, preset, progress, options)
+        start = self.read(prompt)
+        return write(self, start, tokens, method, preset, options, progress=progress)
 
 
 class RecordedPrompt(Recorded):
@@ -142,6 +143,14 @@ class RecordedPrompt(Recorded):
     @property
     def pieces(self) -> list[Piece]:
         return self.prompt.pieces
+
+    @property
+    def places(self) -> list[str]:
+        return [piece.text for piece in self.prompt.pieces]
+
+    def likeliest(self, count: int, position: Any = None) -> list[int]:
+        logits = self._read_at(self._place(position, None), maps=False).logits[0, 0]
+        return logits.argsort(descending=True)[:count].tolist()
 
     def _explain(
         self,

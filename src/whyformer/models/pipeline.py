@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -150,6 +151,10 @@ class Recorded(ABC):
     """An input that the model has read, to be asked about any target by any method."""
 
     _recording: Recording | None = None
+    #: whether it can be asked about several classes at once
+    several: ClassVar[bool] = True
+    #: called between the parts of long work; what it raises ends that
+    pause: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, pipeline: Pipeline, logits: Tensor) -> None:
         self.pipeline = pipeline
@@ -162,7 +167,21 @@ class Recorded(ABC):
 
     def index_of(self, item: Any) -> Any:
         """The number of a class that was named or numbered."""
-        return self.pipeline.index_of(item)
+        return class_index(self.pipeline.index_of(item), self.logits.shape[-1], None)
+
+    @property
+    def takes_position(self) -> bool:
+        """Whether it is asked at a place: ``position=``."""
+        return "position" in inspect.signature(self._explain).parameters
+
+    @property
+    def places(self) -> list[str]:
+        """What positions are called, from 0 on, where an input has several to choose from."""
+        return []
+
+    def likeliest(self, count: int, position: Any = None) -> list[int]:
+        """The classes to ask about first; none where the model itself says what it is asked."""
+        return self.logits[0].argsort(descending=True)[:count].tolist()
 
     @property
     def bytes(self) -> int:

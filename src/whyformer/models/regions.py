@@ -61,6 +61,7 @@ class RecordedRegions(Recorded):
     """An image whose pixels have classes. A class's probability is its mean over the region."""
 
     _recording: Recording
+    several = False
 
     def __init__(
         self,
@@ -79,9 +80,14 @@ class RecordedRegions(Recorded):
     def shares(self) -> dict[str, float]:
         """How much of the picture each class has, the largest first."""
         counts = self._places.argmax(0).flatten().bincount(minlength=len(self._places))
-        ranked = counts.argsort(descending=True).tolist()
         total = counts.sum()
-        return {self._label(i): float(counts[i] / total) for i in ranked if counts[i]}
+        ranked = self.likeliest(len(counts))
+        return {self._label(i): float(counts[i] / total) for i in ranked}
+
+    def likeliest(self, count: int, position: Any = None) -> list[int]:
+        """What it sees most; a class that it sees nowhere cannot be asked about."""
+        seen = self._places.argmax(0).flatten().bincount(minlength=len(self._places))
+        return [i for i in seen.argsort(descending=True)[:count].tolist() if seen[i]]
 
     def _explain(
         self,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,19 @@ def decode(source: Path | io.BytesIO, name: str) -> tuple[np.ndarray, int]:
 
 def decode_other(data: bytes, name: str) -> tuple[np.ndarray, int]:
     """What is no .wav: soundfile reads FLAC, Ogg and MP3, where it is installed."""
+    with soundfile(name) as reader:
+        return reader.read(io.BytesIO(data))
+
+
+def other_length(data: bytes, name: str) -> tuple[int, int]:
+    """The samples a second of what is no .wav, and how many there are, by its header."""
+    with soundfile(name) as reader:
+        found = reader.info(io.BytesIO(data))
+        return int(found.samplerate), int(found.frames)
+
+
+@contextmanager
+def soundfile(name: str) -> Iterator[Any]:
     try:
         import soundfile  # type: ignore[import-not-found]
     except ImportError as error:
@@ -88,7 +102,7 @@ def decode_other(data: bytes, name: str) -> tuple[np.ndarray, int]:
             f"{name} is no .wav file; others are read with soundfile: pip install soundfile"
         ) from error
     try:
-        return soundfile.read(io.BytesIO(data))
+        yield soundfile
     except Exception as error:
         raise InputError(f"{name} is no sound that can be read: {first_line(error)}") from error
 

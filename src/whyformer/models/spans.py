@@ -61,6 +61,14 @@ class RecordedSpans(RecordedText):
         places = torch.tensor([(span.first, span.last) for span in self.spans])
         self.logits = recording.logits[:, places[:, 0], places[:, 1]]
 
+    @property
+    def labels(self) -> list[str]:
+        """The answers."""
+        return [span.text for span in self.spans]
+
+    def index_of(self, item: Any) -> int:
+        return self._number(item)
+
     def answers(self, count: int = 5) -> list[tuple[str, float]]:
         """The most probable answers with their probabilities."""
         shares = self.logits[0].softmax(0)
@@ -96,7 +104,7 @@ class RecordedSpans(RecordedText):
             logits=self.logits,
             target=None if found.target is None else index if several else index[0],
             position=None,
-            labels=[span.text for span in self.spans],
+            labels=self.labels,
         )
 
     def _number(self, item: Any) -> int:

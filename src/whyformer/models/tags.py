@@ -56,6 +56,17 @@ class RecordedTags(RecordedText):
             found.append(Tag(word.text, self._label(best), float(shares[word.pieces[0], best])))
         return found
 
+    @property
+    def places(self) -> list[str]:
+        return [word.text for word in words_of(self.pieces)]
+
+    def likeliest(self, count: int, position: Any = None) -> list[int]:
+        place = self._word(position).pieces[0]
+        return self.logits[0, place].argsort(descending=True)[:count].tolist()
+
+    def _word(self, position: int | str | None) -> Word:
+        return self._surest() if position is None else self.find_word(position)
+
     def _explain(
         self,
         target: Any,
@@ -65,7 +76,7 @@ class RecordedTags(RecordedText):
         position: int | str | None = None,
         **options: Any,
     ) -> Explanation:
-        word = self._surest() if position is None else self.find_word(position)
+        word = self._word(position)
         place = word.pieces[0]
         several = isinstance(target, list)
         targets = list(target[0]) if several else [target]

@@ -16,6 +16,7 @@ from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.vocabulary import tokenizer_settings
 from whyformer.models.windows import RecordedWindows, Windows
 from whyformer.recording import Recording
+from whyformer.targets import class_index
 from whyformer.words import Piece, pieces_of
 
 #: how much of a window its neighbour repeats
@@ -161,6 +162,14 @@ class RecordedTexts(Recorded):
     @property
     def units(self) -> list[list[int]]:
         return units_of(self._recording)
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The model's own, or what it chooses from."""
+        return self._recording.labels
+
+    def index_of(self, item: Any) -> int:
+        return class_index(item, self.logits.shape[-1], self.labels)
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         return self._recording.explain(target, method, preset, **options)

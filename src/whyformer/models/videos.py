@@ -87,6 +87,10 @@ class RecordedVideo(Recorded):
         self._recording: Recording = recording
         self._frames, self._notes = frames, notes
 
+    @property
+    def bytes(self) -> int:
+        return super().bytes + self._frames.nbytes
+
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         explanation = self._recording.explain(target, method, preset, **options)
         volume = explanation.tokens.volume

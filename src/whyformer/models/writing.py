@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +13,7 @@ from whyformer.engine.rules import get_preset
 from whyformer.errors import InputError, ModelError, first_line
 from whyformer.methods import get_method
 from whyformer.models.hugging_face import quiet_transformers
-from whyformer.models.prompts import Message, Prompt, sink_notes
+from whyformer.models.prompts import Prompt, sink_notes
 from whyformer.models.room import check_room
 from whyformer.models.written import Written
 from whyformer.words import unknown_note
@@ -26,13 +27,16 @@ SAME = 1e-3
 
 def write(
     why: LanguagePipeline,
-    prompt: str | list[Message],
+    start: Prompt,
     tokens: int,
     method: str,
     preset: str,
-    progress: bool,
     options: dict[str, Any],
+    *,
+    progress: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> Written:
+    """``check`` is called before each word is explained, and may raise to end it."""
     chosen = get_method(method)
     get_preset(preset)
     if not chosen.class_specific:
@@ -40,7 +44,6 @@ def write(
             f"{chosen.name} gives the same map for every word; choose a method that is "
             "class-specific (see `whyformer methods`)"
         )
-    start = why.read(prompt)
     check_length(why, start, tokens)
     check_room(why.model, chosen, len(start) + tokens)
     whole = start.followed_by(continuation(why, start, tokens, options), why.vocabulary)
@@ -51,6 +54,7 @@ def write(
     relevance: list[Tensor] = []
     notes = unknown_note([start.pieces])
     for row, place in enumerate(tqdm(places, "explaining", unit="word", disable=not progress)):
+        check()
         answer = recording.explain((row, int(whole.ids[0, place + 1])), method, preset)
         relevance.append(answer.relevance[0].cpu())
         notes += answer.notes

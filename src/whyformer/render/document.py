@@ -63,6 +63,8 @@ def _part(sheet: Sheet, for_page: bool, picture: str = "") -> dict[str, Any]:
             data["image"]["src"] = picture or png_data(enlarged(sheet.image))
     else:
         data["pieces"] = [piece_entry(piece) for piece in sheet.pieces or []]
+    if for_page and sheet.frames > 1:
+        data["frames"] = sheet.frames
     if for_page and sheet.sound is not None:
         data["sound"] = wav_data(sheet.sound)
         data["seconds"] = len(sheet.sound.samples) / sheet.sound.rate

@@ -236,5 +236,6 @@ def _classes(
     best = logits.argsort(descending=True)[:TOP_CLASSES].tolist()
     chosen = dict.fromkeys([*best, *(score.index for score in asked if score.is_class)])
     ordered = sorted(chosen, key=lambda index: -float(logits[index]))
-    scores = [class_score(explanation, sample, index) for index in ordered]
+    told = {score.index: score for score in asked}
+    scores = [told.get(i) or class_score(explanation, sample, i) for i in ordered]
     return [*scores, *dict.fromkeys(score for score in asked if not score.is_class)]

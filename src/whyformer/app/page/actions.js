@@ -36,13 +36,15 @@ async function download(format, { question, input, look }, say) {
   say(`Downloaded why.${format}`);
 }
 
-async function copy(what, { question, input, shown, link }, say) {
+async function copy(what, { question, input, link }, say) {
   let text = link;
   let remark = missing(input);
   if (what !== "link") {
     const content = input.text ?? input.name ?? `${input.example}.png`;
-    const { model, methods, preset } = question;
-    const recipe = { model, content, ...input.beside, targets: shown, methods, preset };
+    const { runner_up: _, ...asked } = question;
+    const beside = { ...input.beside };
+    if (beside.similar_to instanceof File) beside.similar_to = beside.similar_to.name;
+    const recipe = { ...asked, content, ...beside };
     text = (await (await checked(await postJson("recipe", recipe))).json())[what];
     remark = input.example && !input.text ? "Save the example's picture under that name first." : "";
   }

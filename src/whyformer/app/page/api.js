@@ -41,10 +41,10 @@ async function send(path, question, input, signal) {
     return postJson(path, { ...whole, ...content }, signal);
   }
   const form = new FormData();
-  form.append("image", input.file, input.name);
+  form.append("file", input.file, input.name);
   for (const [name, value] of Object.entries(whole)) {
     for (const part of Array.isArray(value) ? value : [value]) {
-      if (part !== null) form.append(name, String(part));
+      if (part !== null) form.append(name, part instanceof File ? part : String(part));
     }
   }
   return fetch(ROOT + path, { method: "POST", body: form, signal });
@@ -59,6 +59,14 @@ export async function checked(response) {
     // An answer without a sentence keeps its number.
   }
   throw new Refusal(response.status, sentence);
+}
+
+/** A picture that is decoded before it is shown does not flicker. */
+export async function decoded(document) {
+  if (!document.image) return;
+  const image = new Image();
+  image.src = document.image.src;
+  await image.decode();
 }
 
 function pause(milliseconds, signal) {

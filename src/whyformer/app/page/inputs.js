@@ -1,34 +1,46 @@
 /* Where inputs come from: a file, a drop, the clipboard, the keyboard, an example. */
 
+/** What people call each kind of input, how they begin, and which files they may choose. */
+export const KINDS = {
+  image: { many: "pictures", begin: "Drop a picture", accept: "image/*" },
+  text: { many: "texts", begin: "Type a text", accept: "" },
+  sound: { many: "sounds", begin: "Drop a sound", accept: "audio/*,.wav,.flac,.ogg,.mp3" },
+  video: { many: "videos", begin: "Drop an animation (GIF, WebP)", accept: "image/gif,image/webp" },
+};
+
 const TYPING_PAUSE = 300;
 const byId = (id) => document.getElementById(id);
 
+let wanted = "image";
+
+/** What a file is: an animation is a picture too, unless the model reads videos. */
+function kindOf({ type }) {
+  const [kind] = type.split("/");
+  if (kind === "image" && !(wanted === "video" && /gif|webp/.test(type))) return "image";
+  return { audio: "sound", video: "video", text: "text" }[kind] ?? (wanted === "text" ? "image" : wanted);
+}
+
 /** Calls chosen(input) for every input; an input is a file, an example or a text.
 
-    Calls besides(lines) with what is typed to be read beside it. */
+    Calls besides({ beside }) with what is typed to be read beside it, besides({ other }) with a
+    second picture, or null. */
 export function listen(chosen, besides) {
-  const text = byId("text");
-  let timer;
-  const typed = () => chosen({ kind: "text", text: text.value });
-  text.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(typed, TYPING_PAUSE);
-    fit(text);
-  });
+  typing(byId("text"), (text) => chosen({ kind: "text", text }));
+  typing(byId("beside"), (beside) => besides({ beside }));
 
-  const beside = byId("beside");
-  let soon;
-  beside.addEventListener("input", () => {
-    clearTimeout(soon);
-    soon = setTimeout(() => besides(beside.value), TYPING_PAUSE);
-    fit(beside);
-  });
-
-  const take = (file) => chosen({ kind: "image", file, name: file.name || "pasted image" });
-  byId("file").addEventListener("change", (event) => {
-    if (event.target.files.length) take(event.target.files[0]);
-    event.target.value = "";
-  });
+  async function take(file) {
+    const kind = kindOf(file);
+    if (kind === "text") chosen({ kind, text: await file.text() });
+    else chosen({ kind, file, name: file.name || "pasted image" });
+  }
+  const second = (other) => besides({ other });
+  for (const [id, act] of Object.entries({ file: take, other: second })) {
+    byId(id).addEventListener("change", (event) => {
+      if (event.target.files.length) act(event.target.files[0]);
+      event.target.value = "";
+    });
+  }
+  byId("other-none").addEventListener("click", () => second(null));
 
   const carries = (event) => [...(event.dataTransfer?.types || [])].includes("Files");
   const lit = (on) => document.body.classList.toggle("dropping", on);
@@ -42,7 +54,7 @@ export function listen(chosen, besides) {
     if (!carries(event)) return;
     event.preventDefault();
     lit(false);
-    take(event.dataTransfer.files[0]);
+    (event.target.closest?.("#other-input") ? second : take)(event.dataTransfer.files[0]);
   });
   addEventListener("paste", (event) => {
     const [file] = [...event.clipboardData.files].filter((f) => f.type.startsWith("image/"));
@@ -50,6 +62,23 @@ export function listen(chosen, besides) {
     event.preventDefault();
     take(file);
   });
+}
+
+/** Calls typed(text) after a pause, or when the field is left. */
+function typing(field, typed) {
+  let timer = null;
+  const now = () => {
+    if (timer === null) return;
+    clearTimeout(timer);
+    timer = null;
+    typed(field.value);
+  };
+  field.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(now, TYPING_PAUSE);
+    fit(field);
+  });
+  field.addEventListener("change", now);
 }
 
 /** The examples of a model, each a button. */
@@ -81,7 +110,11 @@ function exampleButton(example, chosen) {
 
 /** Shows which input is explained: its kind's controls, its name, its example. */
 export function showInput(kind, input) {
-  byId("image-input").hidden = kind !== "image";
+  wanted = kind;
+  byId("file-input").hidden = kind === "text";
+  byId("file-begin").textContent = KINDS[kind].begin;
+  byId("file-paste").hidden = kind !== "image";
+  byId("file").accept = KINDS[kind].accept;
   byId("text-input").hidden = kind !== "text";
   byId("file-name").textContent = input?.file ? input.name : "";
   const text = byId("text");
@@ -92,8 +125,12 @@ export function showInput(kind, input) {
   }
 }
 
-/** The field for what a model reads beside its input, where it reads anything. */
-export function showBeside(label, text) {
+/** The field for what a model reads beside its input, where it reads anything: a text, or a second
+    picture. */
+export function showBeside(label, text, compares, other) {
+  byId("other-input").hidden = !compares;
+  byId("other-name").textContent = other?.name ?? "";
+  byId("other-none").hidden = !other;
   byId("beside-input").hidden = !label;
   byId("beside-label").textContent = label;
   if (byId("beside").value !== text && document.activeElement !== byId("beside")) {

@@ -53,8 +53,8 @@ export function makeInside(current) {
     const now = current();
     if (!byId("inside").open || !now) return;
     if (!now.classes.has(state.target)) state.target = now.shown[0] ?? null;
-    const { model, preset } = now.question;
-    const question = { model, preset, targets: now.shown.length ? [state.target] : [] };
+    const { model, preset, position } = now.question;
+    const question = { model, preset, position, targets: now.shown.length ? [state.target] : [] };
     const { head } = state;
     const wanted = JSON.stringify([question, state.block, head, now.input.key]);
     if (wanted === asked) return;

@@ -2,9 +2,12 @@
 
 import { readAddress, makeAddress } from "./address.js";
 import { listenForActions } from "./actions.js";
-import { ask, get } from "./api.js";
+import { ask, decoded, get } from "./api.js";
+import { answers, listenForAsking, placeOf, showAsking } from "./asking.js";
+import { besideOf, compares, labelOf as besideLabel } from "./beside.js";
+import { makePresets, showChoices } from "./choices.js";
 import { makeEraser } from "./erase.js";
-import { listen, showBeside, showExamples, showInput } from "./inputs.js";
+import { KINDS, listen, showBeside, showExamples, showInput } from "./inputs.js";
 import { makeInside } from "./inside.js";
 import { makePinned } from "./pinned.js";
 import { makeSearch } from "./search.js";
@@ -13,52 +16,55 @@ const byId = (id) => document.getElementById(id);
 const PATIENCE = 400;
 const MOST_SHOWN = 2;
 
-const [models, { methods, default: usualMethod, presets, default_preset: usualPreset }, examples] =
-  await Promise.all([get("models"), get("methods"), get("examples")]);
+const [models, { methods, presets, default_preset: usualPreset }, examples] = await Promise.all(
+  [get("models"), get("methods"), get("examples")]);
 
-const usual = { method: usualMethod, preset: usualPreset, opacity: 80 };
+/** A method that is null is the model's own. */
+const usual = { method: null, preset: usualPreset, opacity: 80, position: null, rather: "", write: null };
 const state = {
+  ...usual,
   model: models[0],
-  inputs: { image: null, text: null },
+  inputs: {},
   beside: "",
+  other: null,
   targets: [],
-  method: usual.method,
   all: false,
-  preset: usual.preset,
   look: { opacity: usual.opacity, smooth: true, pieces: false, chosen: null },
 };
-let shown = { targets: [], newest: 0, document: null };
+let shown = { targets: [], newest: 0, document: null, places: [] };
 let remembering;
 let running = null;
 let takeDown = null;
 
-const fromExample = ({ name, text }) =>
-  text === null ? { kind: "image", example: name } : { kind: "text", example: name, text };
+const fromExample = ({ name, text, texts }) =>
+  text === null ? { kind: "image", example: name, texts } : { kind: "text", example: name, text };
 const examplesOf = (model) => examples.filter((example) => example.model === model.name);
 const inputNow = () => state.inputs[state.model.kind];
 const usualMethods = methods.filter((method) => !method.on_request).map((method) => method.name);
-
-/** What the model reads beside its input, as the server takes it; null where it lacks it still. */
-function besideNow() {
-  const typed = state.beside.trim();
-  const [what] = state.model.beside;
-  if (what === "text") {
-    const lines = typed.split("\n").map((line) => line.trim()).filter(Boolean);
-    return lines.length ? { texts: [...new Set(lines)] } : null;
-  }
-  if (what === "similar_to") return typed ? { similar_to: typed } : null;
-  return {};
-}
-
-const BESIDE = {
-  text: "Texts to compare the picture with, one a line",
-  similar_to: "A text to compare it with",
-};
+const besideNow = () => besideOf(state.model, state.beside, state.other);
 
 function questionNow() {
-  const { model, targets, all, method, preset } = state;
-  const names = all ? usualMethods : [method];
-  return { model: model.name, targets, runner_up: !targets.length, methods: names, preset };
+  const { model, targets, all, preset, rather, write } = state;
+  const own = [state.method ?? model.method];
+  if (write) return { model: model.name, write, methods: own, preset };
+  const runner_up = !targets.length && !answers(model);
+  const place = { position: placeOf(model, state.position), rather_than: rather || null };
+  return { model: model.name, targets, runner_up, ...place, methods: all ? usualMethods : own, preset };
+}
+
+/** The methods that are offered, a model's own first where it is a variant of another. */
+function methodsNow() {
+  const own = state.model.method;
+  const known = methods.some(({ name }) => name === own);
+  return known ? methods : [{ name: own, class_specific: true }, ...methods];
+}
+
+/** What was chosen in one input is not there in another. */
+function forget() {
+  Object.assign(state.look, { chosen: null, target: null });
+  Object.assign(state, { position: null, write: null });
+  Object.assign(shown, { newest: 0, places: [] });
+  inside.forget();
 }
 
 // --- asking --------------------------------------------------------------------------------
@@ -67,7 +73,8 @@ async function answer() {
   running?.abort();
   running = null;
   showInput(state.model.kind, inputNow());
-  showBeside(BESIDE[state.model.beside[0]] ?? "", state.beside);
+  showBeside(besideLabel(state.model), state.beside, compares(state.model), state.other);
+  showAsking(state.model, state, shown.places, shown.document?.classes ?? []);
   remember();
   const input = inputNow();
   const empty = !input || (input.kind === "text" && !input.text.trim());
@@ -95,14 +102,6 @@ async function answer() {
   }
 }
 
-/** A picture that is decoded before it is shown does not flicker. */
-async function decoded(document) {
-  if (!document.image) return;
-  const image = new Image();
-  image.src = document.image.src;
-  await image.decode();
-}
-
 function change(changes) {
   Object.assign(state, changes);
   return answer();
@@ -110,37 +109,35 @@ function change(changes) {
 
 function chooseBeside(beside) {
   if (inputNow()) inputNow().key = "";
-  state.look.chosen = null;
-  shown.newest = 0;
-  inside.forget();
-  change({ beside, targets: [] });
+  forget();
+  change({ ...beside, targets: [] });
 }
 
 function chooseInput(input) {
   const before = state.model;
   if (state.model.kind !== input.kind) {
     const model = models.find((candidate) => candidate.kind === input.kind);
-    if (!model) return fail(new Error(`No model here reads ${input.kind}s`));
+    if (!model) return fail(new Error(`No model here reads ${KINDS[input.kind].many}.`));
     state.model = model;
   }
   state.inputs[input.kind] = input;
-  state.look.chosen = null;
-  shown.newest = 0;
-  if (input.kind === "image" || before !== state.model) state.targets = [];
-  inside.forget();
+  if (input.texts) state.beside = input.texts.join("\n");
+  forget();
+  if (input.kind !== "text" || before !== state.model) Object.assign(state, { targets: [], rather: "" });
   showModels();
   answer();
 }
 
 function chooseModel(model) {
-  const kind = model.kind;
-  const [first] = examplesOf(model);
-  if (state.inputs[kind]) state.inputs[kind] = { ...state.inputs[kind], key: "" };
-  else if (first) state.inputs[kind] = fromExample(first);
-  state.look.chosen = null;
-  shown.newest = 0;
-  inside.forget();
-  Object.assign(state, { model, targets: [] });
+  const { kind } = model;
+  const [now, offered] = [state.inputs[kind], examplesOf(model)];
+  // An example is of its own model; what somebody brought is for all that read it.
+  const strange = !now || (now.example && !offered.some(({ name }) => name === now.example));
+  if (strange && offered.length) state.inputs[kind] = fromExample(offered[0]);
+  else if (now) state.inputs[kind] = { ...now, key: "" };
+  if (state.inputs[kind]?.texts) state.beside = state.inputs[kind].texts.join("\n");
+  forget();
+  Object.assign(state, { model, targets: [], rather: "" });
   showModels();
   answer();
 }
@@ -166,21 +163,27 @@ function onAsk(asked) {
 // --- showing -------------------------------------------------------------------------------
 
 function show(document) {
-  const targets = document.views.map((view) => view.target).filter((target) => target !== null);
-  const known = [...new Set(targets)];
-  const agnostic = !known.length;
-  shown = { targets: agnostic ? shown.targets : known, newest: shown.newest, document };
-  document.start = { ...state.look, all: state.all };
+  const isStory = document.kind === "story";
+  const asked = (document.views ?? []).map((view) => view.target).filter((target) => target !== null);
+  const known = [...new Set(asked)].filter((target) => target >= 0);
+  const kept = asked.length ? state.targets : shown.targets;
+  const { places = shown.places, classes = [] } = document;
+  shown = { targets: known.length ? known : kept, newest: shown.newest, document, places };
+  if (!isStory) document.start = { ...state.look, all: state.all };
   byId("alert").hidden = true;
   byId("actions").hidden = false;
-  byId("inside").hidden = state.model.beside.length > 0;
+  const beside = Object.keys(besideNow()).length > 0;
+  byId("inside").hidden = isStory || Boolean(document.others) || beside;
+  byId("actions").querySelector("[data-save=gif]").hidden = document.kind !== "video";
   search.show(state.model);
-  search.node.hidden = state.model.beside.length > 0;
-  const host = { methods, ask: onAsk, changed: onChanged, search: search.node, options };
+  const words = document.others && classes.every(({ index }) => index < 0);
+  if (beside || words) search.node.hidden = true;
+  const host = { methods: methodsNow(), ask: onAsk, changed: onChanged, search: search.node, options };
   if (document.erases) host.eraser = eraser;
   const before = takeDown;
-  takeDown = whyformerViewer(byId("view"), document, host);
+  takeDown = isStory ? whyformerStory(byId("view"), document) : whyformerViewer(byId("view"), document, host);
   before?.();
+  showAsking(state.model, state, places, classes);
   say(byId("view").querySelector(".why-question").textContent, true);
   inside.update();
 }
@@ -191,8 +194,8 @@ function showNothing() {
   byId("actions").hidden = byId("inside").hidden = true;
   byId("alert").hidden = true;
   showBusy(false);
-  const begin = state.model.kind === "text" ? "Type a text" : "Drop a picture";
-  if (!besideNow() && inputNow()) return say(`${BESIDE[state.model.beside[0]]}: type to begin.`);
+  const { begin } = KINDS[state.model.kind];
+  if (!besideNow() && inputNow()) return say(`${besideLabel(state.model)}: type to begin.`);
   say(`${begin} to begin.`);
   if (state.targets.length) sayWhatIsAsked(begin).catch(fail);
 }
@@ -225,38 +228,14 @@ function fail(error) {
   byId("alert").textContent = error.message;
 }
 
-function onChanged({ opacity, smooth, pieces, chosen }) {
-  state.look = { opacity, smooth, pieces, chosen };
+function onChanged({ opacity, smooth, pieces, chosen, target, playing }) {
+  state.look = { opacity, smooth, pieces, chosen, target, playing };
   remember();
 }
 
 function showModels() {
-  const buttons = models.map((model) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.title = model.summary;
-    button.append(model.name);
-    const kind = document.createElement("span");
-    kind.textContent = model.kind === "image" ? "pictures" : "texts";
-    button.append(kind);
-    button.setAttribute("aria-pressed", String(model === state.model));
-    button.addEventListener("click", () => model === state.model || chooseModel(model));
-    return button;
-  });
-  const held = [...byId("models").children].indexOf(document.activeElement);
-  byId("models").replaceChildren(...buttons);
-  if (held >= 0) buttons[held].focus();
+  showChoices(models, state.model, chooseModel);
   showExamples(examplesOf(state.model), (example) => chooseInput(fromExample(example)));
-}
-
-function makeOptions() {
-  const select = document.createElement("select");
-  presets.forEach((name) => select.add(new Option(name, name)));
-  select.addEventListener("change", () => change({ preset: select.value }));
-  const label = document.createElement("label");
-  label.className = "preset";
-  label.append("Preset ", select);
-  return label;
 }
 
 // --- the address ---------------------------------------------------------------------------
@@ -273,7 +252,7 @@ function remember() {
 
 /** Sets everything as the address says; what it does not say is as usual. */
 function restore() {
-  const { model, text, example, look, beside = "", ...settings } = readAddress();
+  const { model, text, example, look, ...settings } = readAddress();
   const known = models.find((candidate) => candidate.name === model);
   state.model = known || models[0];
   const { kind } = state.model;
@@ -281,8 +260,9 @@ function restore() {
   const named = offered.find((candidate) => candidate.name === example) || offered[0];
   if (kind === "text" && text !== undefined) state.inputs[kind] = { kind, text };
   else state.inputs[kind] = named ? fromExample(named) : null;
-  Object.assign(state, { beside, targets: [], method: usual.method, all: false, preset: usual.preset });
-  Object.assign(state, settings, { look: { opacity: usual.opacity, chosen: null, ...look } });
+  const beside = state.inputs[kind]?.texts?.join("\n") ?? "";
+  Object.assign(state, usual, { beside, other: null, targets: [], all: false, ...settings });
+  state.look = { opacity: usual.opacity, chosen: null, ...look };
   options.querySelector("select").value = state.preset;
   showModels();
   const other = `The link asks a model named \u201c${model}\u201d, which is not here; this is ${state.model.name}.`;
@@ -290,13 +270,13 @@ function restore() {
 }
 
 function labelOf(index) {
-  return shown.document.classes.find((entry) => entry.index === index)?.label ?? String(index);
+  return shown.document.classes?.find((entry) => entry.index === index)?.label ?? String(index);
 }
 
 const search = makeSearch(pickClass);
-const options = makeOptions();
+const options = makePresets(presets, (preset) => change({ preset }));
 const current = () => ({
-  question: { ...questionNow(), targets: shown.targets, runner_up: false },
+  question: { ...questionNow(), ...(state.write ? {} : { targets: shown.targets, runner_up: false }) },
   input: { ...inputNow(), beside: besideNow() ?? {} },
   link: new URL(addressNow(), location.href).href,
   look: state.look,
@@ -306,6 +286,7 @@ const current = () => ({
 const inside = makeInside(() => (shown.document ? current() : null));
 const eraser = makeEraser(current);
 listen(chooseInput, chooseBeside);
+listenForAsking(change);
 listenForActions(current, say, fail);
 makePinned(() => ({ shown: shown.document, look: state.look }), say);
 byId("cancel").addEventListener("click", () => {

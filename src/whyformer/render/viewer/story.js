@@ -1,7 +1,8 @@
 /* The page of a text that a model wrote: choose a written word, see the words it came from.
 
-   whyformerStory(root, data) builds the page of one document in root. Strings of the document only
-   ever become text nodes. It stands on the tools of tools.js. */
+   whyformerStory(root, data) builds the page of one document in root and returns a function that
+   takes it down again. Strings of the document only ever become text nodes. It stands on the tools
+   of tools.js. */
 (function () {
   "use strict";
 
@@ -317,8 +318,15 @@
     cellRead.textContent = "Point at a cell; click a row to choose its word";
     write();
     update();
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
-    new ResizeObserver(drawMatrix).observe(scroll);
+    const ending = new AbortController();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update, ending);
+    const watching = new ResizeObserver(drawMatrix);
+    watching.observe(scroll);
+    return () => {
+      ending.abort();
+      watching.disconnect();
+      viewer.remove();
+    };
   }
 
   globalThis.whyformerStory = whyformerStory;

@@ -71,10 +71,11 @@
     const others = data.classes.filter((c) => !asked.includes(c));
     const spare = MOST_CLASSES - asked.length;
     const listed = data.classes.filter((c) => asked.includes(c) || others.indexOf(c) < spare);
-    const usual = { together: asks, all: false, smooth: true, opacity: 80, pieces: false, shared: false };
-    const settings = { ...usual, ...data.start };
-    const target = asked.length ? asked[0].index : null;
-    const state = { method: methods[0], target, hover: null, chosen: null, ...settings };
+    // Words of an answer, or findings, are all here: none of them is another question.
+    const own = asked.length > 0 && asked.every((c) => c.index < 0);
+    const usual = { together: asks && (!own || asked.length < 3), all: false, smooth: true, opacity: 80, pieces: false, shared: false, playing: false };
+    const target = (asked.find((c) => c.index === data.start?.target) ?? asked[0])?.index ?? null;
+    const state = { method: methods[0], hover: null, chosen: null, ...usual, ...data.start, target };
     let [panels, built, pointed] = [[], "", parts[0]];
 
     /** One input of the model: its views are in the order of the first one's. */
@@ -95,7 +96,7 @@
     const output = (c) => (c.logit === null ? "" : number(c.logit));
     const amount = (c) => (c.probability === null ? output(c) : percent(c.probability));
     const classTitle = (rank) =>
-      rank < 0 ? "Every class" : `${spaced(asked[rank].label)} \u00b7 ${amount(asked[rank])}`;
+      rank < 0 ? "Every class" : [spaced(asked[rank].label), amount(asked[rank])].filter(Boolean).join(" \u00b7 ");
 
     function unitName(part, index) {
       const text = () => part.units[index].map((i) => part.pieces[i].text).join("");
@@ -157,7 +158,8 @@
       if (!isImage && rank >= 0) fill.style.backgroundColor = `var(--why-hue-${hueOf(rank)})`;
       const isOn = () => rank >= 0 && (state.together || state.target === c.index);
       const change = () => ({ target: c.index, together: false });
-      return choice({ class: "why-class", "data-class": c.index }, isOn, change, ...parts);
+      const press = c.index < 0 ? toggle : choice;
+      return press({ class: "why-class", "data-class": c.index }, isOn, change, ...parts);
     }
 
     function methodRow({ name, summary = "", class_specific = !sameForAll(name) }) {
@@ -206,8 +208,9 @@
     const unpoint = { hover: null, chosen: null };
     const tools = [
       pictured ? either("Heat map", "smooth", { Smooth: true, Patches: false }) : null,
+      data.frames ? either("Frames", "playing", { Strip: false, Play: true }) : null,
       written ? either("Text", "pieces", { Words: false, Pieces: true }, unpoint) : null,
-      asked.length > 1 && !asks ? pair : null,
+      asked.length > 1 && (own || !asks) ? pair : null,
       offered.length > 1 ? compare : null,
       eraser?.button,
       asked.length > 1
@@ -220,8 +223,9 @@
       regression: "Output",
       next_word: "Next word",
     };
+    const spoken = own && Boolean(data.others);
     const rail = [
-      group(titles[data.problem] || "Classes", "why-classes", listed.map(classRow), host?.search),
+      group(spoken ? "Words" : titles[data.problem] || "Classes", "why-classes", listed.map(classRow), host?.search),
       group("Method", "why-methods", methodRows(), host?.options),
       group("Notes", "why-notes", data.notes.map((note) => el("p", {}, note))),
     ];
@@ -272,7 +276,9 @@
       const foot = el("div", { class: "why-foot" }, read, legend);
       const player = part.sound ? el("audio", { controls: "", src: part.sound }) : null;
       const wide = ["sound", "video"].includes(part.kind) ? " why-panel-wide" : "";
-      const figure = el("figure", { class: `why-panel${wide}` }, caption, node, player, foot);
+      const seen = part.frames ? el("div", { class: "why-film" }, node) : node;
+      seen.style.setProperty("--why-frames", part.frames ?? 1);
+      const figure = el("figure", { class: `why-panel${wide}` }, caption, seen, player, foot);
       return { part, surface, figure, caption, swatch, name, read, ramp, low, high, values: [] };
     }
 
@@ -447,6 +453,7 @@
       if (built !== wanted) arrange(shown);
       built = wanted;
       refreshers.forEach((refresh) => refresh());
+      viewer.classList.toggle("why-playing", state.playing);
       method.textContent = state.all ? "all methods" : state.method;
       question.textContent = asking(shown);
       banner.classList.toggle("why-banner-row", state.chosen !== null);

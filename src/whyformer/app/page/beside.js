@@ -1,0 +1,24 @@
+/* What a model reads beside its input: texts, a second text, a second picture. */
+
+const LABELS = {
+  "text image": "Texts to compare the picture with, one a line",
+  "text text": "Endings to choose from, one a line",
+  "similar_to text": "A text to compare it with",
+  "pair text": "The text that holds the answer",
+};
+
+/** What the field for it is called; nothing for models that read one thing alone. */
+export const labelOf = ({ beside, kind }) => LABELS[`${beside[0]} ${kind}`] ?? "";
+
+/** Whether it may be a second picture. */
+export const compares = ({ beside, kind }) => kind === "image" && beside[0] === "similar_to";
+
+/** As the server takes it; null where the model lacks it still. */
+export function besideOf(model, typed, other) {
+  if (compares(model)) return other ? { similar_to: other } : {};
+  if (!labelOf(model)) return {};
+  const text = typed.trim();
+  if (!text) return null;
+  if (model.beside[0] !== "text") return { [model.beside[0]]: text };
+  return { texts: [...new Set(text.split("\n").map((line) => line.trim()).filter(Boolean))] };
+}
