@@ -250,7 +250,7 @@ def test_questions_without_an_answer(client: Any, sent: dict[str, Any], said: st
     assert said in response.json()["error"]
 
 
-@pytest.mark.parametrize("name", ["whisper", "ast", "videomae", "t5", "segformer", "chooser"])
+@pytest.mark.parametrize("name", ["whisper", "ast", "t5", "segformer", "chooser"])
 def test_the_inside_of_models_that_have_no_plain_one(
     client: Any, files: dict[str, bytes], name: str
 ) -> None:

@@ -84,7 +84,7 @@ def test_a_sound_is_seen_played_and_pointed_at(visit: Any, models: list[Any], fo
         assert f"{1.2 * (moment + 0.5) / len(scores):.2f} s" in reading(page)
     player = page.locator("#view audio").first
     wait_for(lambda: player.evaluate("(audio) => audio.duration") == pytest.approx(1.2, abs=0.01))
-    assert page.locator("#inside").is_hidden()
+    assert page.locator("#inside").is_visible()
     page.get_by_role("button", name="Command line").click()
     page.get_by_role("status").get_by_text("Copied.").wait_for()
     command = page.evaluate("navigator.clipboard.readText()")
