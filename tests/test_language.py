@@ -52,7 +52,7 @@ def refused(kind: type[Exception], ask: Any) -> str:
 
 class TestNextWord:
     def test_it_is_explained_as_the_explainer_does(self, why: Any) -> None:
-        found = why(PROMPT)
+        found = why(PROMPT, method="transformer_attribution")
         ids = torch.tensor([why.tokenizer(PROMPT).input_ids])
         alone = whyformer.Explainer(why.model)({"input_ids": ids})
         assert torch.allclose(found.relevance, alone.relevance, rtol=1e-9)
@@ -62,6 +62,11 @@ class TestNextWord:
         sheet = make_sheet(found)
         assert [c.index for c in sheet.classes] == found.logits[0].topk(5).indices.tolist()
         assert sum(c.probability for c in sheet.classes) < 1
+
+    def test_witness_answers_where_no_method_is_named(self, why: Any) -> None:
+        named = why(PROMPT, method="witness")
+        assert why(PROMPT).method == named.method == why.usual == "witness"
+        assert torch.equal(why(PROMPT).relevance, named.relevance)
 
     @pytest.mark.parametrize("method", METHODS)
     def test_a_position_is_asked_as_if_the_text_ended_there(self, why: Any, method: str) -> None:
@@ -228,7 +233,7 @@ class Sinking(nn.Module):
 
 class TestSink:
     def test_the_start_token_is_left_out_of_the_colours(self, why: Any) -> None:
-        found = why(PROMPT)
+        found = why(PROMPT, method="transformer_attribution")
         assert [piece.sink for piece in found.pieces[0]] == [True] + [False] * 9
         share = float(found.relevance[0, 0].abs() / found.relevance.abs().sum())
         assert any(f"has {share:.0%} of the relevance" in note for note in found.notes)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-import torch
-
 #: processes wait this long for the slowest of them
 PATIENCE = timedelta(days=14)
 
@@ -17,11 +15,17 @@ def processes() -> tuple[int, int]:
     Processes only wait for each other, so gloo serves on GPUs as well.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size > 1 and not torch.distributed.is_initialized():
-        torch.distributed.init_process_group("gloo", timeout=PATIENCE)
+    if size > 1:
+        from torch import distributed
+
+        if not distributed.is_initialized():
+            distributed.init_process_group("gloo", timeout=PATIENCE)
     return int(os.environ.get("RANK", "0")), size
 
 
 def wait() -> None:
-    if torch.distributed.is_initialized():
-        torch.distributed.barrier()
+    """Until all processes are here."""
+    from torch import distributed
+
+    if distributed.is_initialized():
+        distributed.barrier()

@@ -65,8 +65,8 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--method",
         metavar="NAME",
-        help="see `whyformer methods` (default: transformer_attribution; for models that translate "
-        "or write what they hear generic_attention)",
+        help="see `whyformer methods` (default: transformer_attribution; for language models "
+        "witness, for models that translate or write what they hear generic_attention)",
     )
     add_own_methods(parser)
     add_writing_options(parser)

@@ -84,7 +84,7 @@ class AnsweringPipeline(Pipeline):
         self,
         inputs: Any,
         target: Target = None,
-        method: str = USUAL,
+        method: str | None = None,
         preset: str = DEFAULT_PRESET,
         *,
         answer: str | None = None,

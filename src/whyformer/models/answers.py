@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.errors import InputError, TargetError
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
@@ -22,7 +21,6 @@ from whyformer.words import words_of
 
 if TYPE_CHECKING:
     from whyformer.models.answering import AnsweringPipeline
-    from whyformer.targets import Target
 
 #: Chefer et al. 2021 made it for encoders with decoders; balanced, it costs one backward a word
 USUAL = "generic_attention:gradient=libra"
@@ -127,18 +125,6 @@ class RecordedAnswer(Recorded):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._why.name!r}, {self.text!r})"
-
-    def explain(
-        self,
-        target: Target = None,
-        method: str = USUAL,
-        preset: str = DEFAULT_PRESET,
-        *,
-        matrix: bool = False,
-        **options: Any,
-    ) -> Explanation:
-        """Answer for the words of the answer, one of them or another in its place."""
-        return super().explain(target, method, preset, matrix=matrix, **options)
 
     def _explain(
         self,

@@ -111,12 +111,15 @@ class Pipeline(ABC):
         self,
         inputs: Any,
         target: Target = None,
-        method: str = DEFAULT_METHOD,
+        method: str | None = None,
         preset: str = DEFAULT_PRESET,
         **options: Any,
     ) -> Explanation:
-        """Explain an input for a class: index, label, list of them, function, None = predicted."""
-        get_method(method), get_preset(preset)
+        """Explain an input for a class: index, label, list of them, function, None = predicted.
+
+        Without a ``method`` the pipeline's ``usual`` one answers.
+        """
+        get_method(method or self.usual), get_preset(preset)
         recorded = self.record(inputs, **self._taken(options))
         return recorded.explain(target, method, preset, **options)
 
@@ -191,14 +194,15 @@ class Recorded(ABC):
     def explain(
         self,
         target: Target = None,
-        method: str = DEFAULT_METHOD,
+        method: str | None = None,
         preset: str = DEFAULT_PRESET,
         *,
         matrix: bool = True,
         **options: Any,
     ) -> Explanation:
         """Answer for a target by a method, with the rows of all tokens for pages to look into."""
-        return self._explain(target, method, preset, matrix=matrix, **options)
+        chosen = method or self.pipeline.usual
+        return self._explain(target, chosen, preset, matrix=matrix, **options)
 
     def compare(
         self,

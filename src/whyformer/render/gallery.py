@@ -65,7 +65,7 @@ def write_gallery(folder: Path, records: Iterable[Record], colours: str | None =
         "classes": averages.entries(),
         "sentences": {"map": MEAN_MAPS, "words": MEAN_WORDS},
     }
-    styles, scripts = ["viewer.css", "gallery.css"], ["viewer.js", "gallery.js"]
+    styles, scripts = ["viewer.css", "gallery.css"], ["tools.js", "gallery.js"]
     write_whole(folder / PAGE, page_html(document, styles, scripts, "whyformerGallery"))
     write_whole(folder / TABLE, table(rows))
 

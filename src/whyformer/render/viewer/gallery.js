@@ -1,12 +1,12 @@
 /* The page of many inputs: a card for each, filters, and what the inputs of a class share.
 
    whyformerGallery(root, data) builds the page of one document in root. Strings of the document only
-   ever become text nodes and attributes. It stands on the tools of viewer.js. */
+   ever become text nodes and attributes. It stands on the tools of tools.js. */
 (function () {
   "use strict";
 
   const { el, button, number, percent, spaced, mix, css, inkOn, fromHex } =
-    globalThis.whyformerViewer.tools;
+    globalThis.whyformerTools;
   /** Cards that are built at once; more follow when the reader comes to the end. */
   const BATCH = 60;
   /** So many classes stand open above the cards. */
