@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,15 @@ class TestEstimates:
             for _ in range(200)
         )
         assert alarms / 200 == pytest.approx(0.05, abs=0.04)
+
+    def test_many_methods_can_be_told_apart(self) -> None:
+        """Corrected for all pairs of thirty methods, 2000 draws could never show anything."""
+        rng = np.random.default_rng(0)
+        numbers = rng.normal(0.5, 0.1, (80, 30)) + np.arange(30) / 10
+        pairs = list(combinations(range(30), 2))
+        resampled = Resampled(numbers, len(pairs))
+        chances = [resampled.difference(one(i), one(j), first).p for i, j in pairs]
+        assert max(holm(chances)) < 0.05
 
     def test_few_samples_tell_nothing(self) -> None:
         for count in (1, 2, 5):

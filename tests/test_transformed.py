@@ -205,3 +205,22 @@ def test_iia_refuses_a_model_that_takes_other_steps_at_other_inputs() -> None:
     assert x.abs().max() > 1 > x.abs().max() / 3
     with pytest.raises(whyformer.ModelError, match="other steps at other inputs"):
         whyformer.Explainer(Restless())(x, 1, "iia", progress=False)
+
+
+def test_a_token_to_which_none_gives_anything_keeps_what_it_was() -> None:
+    """ALTI's rows may all be zero; divided by their sums they would be no numbers."""
+    from whyformer.methods import registry
+    from whyformer.methods.decompositions import multiplied
+    from zoo import CASES, pixels
+
+    def nothing(question: Question) -> Any:
+        return multiplied(question, "nothing", lambda block: block.out.new_zeros(2, 17, 17))
+
+    model, _ = next(case for case in CASES if case.name == "ViT").make()
+    try:
+        whyformer.register("nothing", "of which nothing is given", class_specific=False)(nothing)
+        found = whyformer.Explainer(model)(pixels(), method="nothing").relevance
+    finally:
+        registry._METHODS.pop("nothing")
+    assert found.isfinite().all()
+    assert not found[:, 1:].any()

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 RESAMPLES = 2000
+#: random exchanges for each comparison of a column, so that a corrected p can be small: 1 / 40
+EXCHANGES = 40
 #: draws at a time: memory does not grow with their number
 BLOCK = 50
 SEED = 0
@@ -38,16 +40,19 @@ class Resampled:
     """Means of columns over the samples, over samples drawn again, and over a half of them.
 
     All columns see the same draws, so that differences between them are paired. A ratio of sums
-    is a ratio of means, so every figure of a data set can be had from the means of columns.
+    is a ratio of means, so every figure of a data set can be had from the means of columns. Where
+    the p of many ``comparisons`` is corrected, more draws are needed to tell anything.
     """
 
-    def __init__(self, values: np.ndarray) -> None:
+    def __init__(self, values: np.ndarray, comparisons: int = 1) -> None:
         count = len(values)
         rng = np.random.default_rng(SEED)
         even = np.full(count, 1 / count)
         again, swapped = [], []
         for _ in range(0, RESAMPLES, BLOCK):
             again.append(rng.multinomial(count, even, size=BLOCK) @ values / count)
+            swapped.append(rng.integers(0, 2, (BLOCK, count)) @ values / count)
+        for _ in range(RESAMPLES, EXCHANGES * comparisons, BLOCK):
             swapped.append(rng.integers(0, 2, (BLOCK, count)) @ values / count)
         self._means = values.mean(0)
         self._again, self._swapped = np.concatenate(again), np.concatenate(swapped)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from math import comb
 
 import numpy as np
 
@@ -165,7 +166,8 @@ def make_result(
         for measure, place in numbers[method].places.items():
             places[method, measure] = slice(width + place.start, width + place.stop)
         width += numbers[method].values.shape[1]
-    resampled = Resampled(np.concatenate([numbers[m].values[whole] for m in methods], axis=1))
+    values = np.concatenate([numbers[m].values[whole] for m in methods], axis=1)
+    resampled = Resampled(values, comb(len(methods), 2))
     flat = {method: int(numbers[method].flat[whole].sum()) for method in methods}
     tied = {method: float(100 * numbers[method].tied[whole].mean()) for method in methods}
     costs = {method: numbers[method].cost(whole) for method in methods}

@@ -76,10 +76,14 @@ def globenc(question: Question) -> Answer:
 def multiplied(
     question: Question, method: str, contributions: Callable[[Transformed], Tensor]
 ) -> Answer:
-    """The asked row of the product of matrices whose rows sum to one; they hold the identity."""
+    """The asked row of the product of matrices whose rows sum to one; they hold the identity.
+
+    A token to which none gives anything keeps what it was.
+    """
     layers: list[Tensor | None] = [None] * len(question.attention)
     for number, block in enumerate(transformed(question, method)):
         found = contributions(block)
-        shares = found / found.sum(-1, keepdim=True).clamp(min=1e-30)
-        layers[number] = shares - shares.new_ones(shares.shape[:-1]).diag_embed()
+        total, itself = found.sum(-1, keepdim=True), found.new_ones(found.shape[:-1]).diag_embed()
+        shares = (found / total.clamp(min=1e-30)).where(total > 0, itself)
+        layers[number] = shares - itself
     return question.roll_out(layers, normalise_rows=True)
