@@ -30,7 +30,7 @@ from tqdm import tqdm
 import whyformer
 from whyformer.engine import GRADIENT
 
-SECONDS = 120
+SECONDS = 600
 INTRODUCTION = f"""# What was tried
 
 Every head that transformers {transformers.__version__} offers, as a tiny model with random weights,
