@@ -105,6 +105,20 @@ class TestTable:
         assert class_of_folder("n99999999", thousand) is None
 
 
+def test_a_page_of_too_many_says_so_and_the_table_has_them_all(
+    run: Run, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyformer.render.gallery.MOST_CARDS", 3)
+    monkeypatch.setattr("whyformer.render.gallery.MOST_PICTURES", 2)
+    run("explain", digits, "--out", tmp_path / "maps", "--format", "json")
+    page = document(tmp_path / "maps")
+    assert ["thumbnail" in card for card in page["cards"]] == [True, True, False]
+    first, second = page["notes"]
+    assert first == "the first 3 of 4 inputs are here; results.csv has them all"
+    assert second == "only the first 2 have a picture on this page"
+    assert len(rows_of(tmp_path / "maps")) == 4
+
+
 class TestResumed:
     """The page shows all that is in the folder, each input once."""
 

@@ -24,8 +24,8 @@ from whyformer.render.sheet import ClassScore
 from whyformer.words import shorten
 
 PAGE, TABLE = "index.html", "results.csv"
-#: words of a text that its card shows, and pictures that the page holds
-MOST_WORDS, MOST_PICTURES = 60, 5000
+#: words of a text that its card shows; pictures, and cards, that the page holds
+MOST_WORDS, MOST_PICTURES, MOST_CARDS = 60, 5000, 20_000
 
 MEAN_MAPS = (
     "The mean of the maps of all images that were explained for a class, of two at least: each "
@@ -45,12 +45,15 @@ def write_gallery(folder: Path, records: Iterable[Record], colours: str | None =
     models: dict[str, None] = {}
     for record in records:
         averages.add(record)
-        cards.append(card(record, len(cards) < MOST_PICTURES))
+        if len(cards) < MOST_CARDS:
+            cards.append(card(record, len(cards) < MOST_PICTURES))
         rows.append(dict(row(record)))
         models |= dict.fromkeys((record["model"], record["method"]))
     if not cards:
         return
     notes = []
+    if len(rows) > MOST_CARDS:
+        notes.append(f"the first {MOST_CARDS} of {len(rows)} inputs are here; {TABLE} has them all")
     if len(cards) > MOST_PICTURES:
         notes.append(f"only the first {MOST_PICTURES} have a picture on this page")
     if len(averages.known) > MOST_CLASSES:
