@@ -72,6 +72,8 @@ bench: $(MAIN)/ready $(INTEROP)/ready
 	$(INTEROP)/bin/python benchmarks/cost.py
 	$(MAIN)/bin/python benchmarks/startup.py
 	$(MAIN)/bin/python benchmarks/evaluation.py
+	$(MAIN)/bin/python benchmarks/folder.py
+	$(MAIN)/bin/python benchmarks/scale.py
 	$(MAIN)/bin/python benchmarks/serve.py
 
 points: $(MAIN)/ready

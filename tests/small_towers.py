@@ -51,7 +51,7 @@ def save_clip(folder: Path) -> Path:
     config = transformers.CLIPConfig(
         text_config=text, vision_config={**VISION, "image_size": SIDE}, projection_dim=16
     )
-    save_model(folder, transformers.CLIPModel(config))
+    save_model(folder, "CLIPModel", config)
     processor(folder, "CLIPImageProcessor", do_center_crop=True, crop_size=square())
     return folder
 
@@ -63,7 +63,7 @@ def save_siglip(folder: Path) -> Path:
     config = transformers.SiglipConfig(
         text_config=text, vision_config={**VISION, "image_size": SIDE}
     )
-    save_model(folder, transformers.SiglipModel(config))
+    save_model(folder, "SiglipModel", config)
     processor(folder, "SiglipImageProcessor")
     return folder
 
@@ -98,7 +98,7 @@ def save_align(folder: Path) -> Path:
     }  # fmt: skip
     text = {**TEXT, "vocab_size": 120, "max_position_embeddings": 40}
     config = transformers.AlignConfig(text_config=text, vision_config=vision, projection_dim=64)
-    save_model(folder, transformers.AlignModel(config))
+    save_model(folder, "AlignModel", config)
     processor(folder, "EfficientNetImageProcessor")
     return folder
 
@@ -113,7 +113,7 @@ def save_vilt(folder: Path, kind: str = "ViltForQuestionAnswering") -> Path:
         image_size=32, patch_size=8, id2label=dict(enumerate(ANSWERS)),
         label2id={name: i for i, name in enumerate(ANSWERS)},
     )  # fmt: skip
-    save_model(folder, getattr(transformers, kind)(config))
+    save_model(folder, kind, config)
     size = {"size": {"shortest_edge": 32}, "size_divisor": 8, "do_pad": True}
     processor(folder, "ViltImageProcessor", **size)
     return folder
@@ -134,10 +134,11 @@ def save_tokenizer(folder: Path, words: Any, start: str, end: str) -> None:
     ).save_pretrained(folder)  # fmt: skip
 
 
-def save_model(folder: Path, model: torch.nn.Module) -> None:
+def save_model(folder: Path, kind: str, config: Any) -> None:
     torch.manual_seed(0)
+    model = getattr(transformers, kind)(config)
     stir(model)
-    model.save_pretrained(folder)  # type: ignore[operator]
+    model.save_pretrained(folder)
 
 
 def processor(folder: Path, kind: str, **settings: Any) -> None:

@@ -37,7 +37,9 @@ class RecipeQuestion(BaseModel):
     rather_than: Index | Name | None = None
     position: Place | Name | None = None
     write: int | None = Field(None, ge=1, le=MOST_WRITTEN)
-    methods: list[Name] = Field([DEFAULT_METHOD], min_length=1, max_length=MOST_METHODS)
+    methods: list[Name] = Field(
+        [], max_length=MOST_METHODS, description="by default the model's own"
+    )
     preset: Name = DEFAULT_PRESET
 
 
@@ -52,7 +54,7 @@ def recipe(
     question: RecipeQuestion, labels: Sequence[str] | None, usual: str = DEFAULT_METHOD
 ) -> Recipe:
     """``usual`` is the method that answers where none is named."""
-    names = list(dict.fromkeys(question.methods))
+    names = list(dict.fromkeys(question.methods or [usual]))
     labels = question.texts or labels
     specific = bool(question.texts) or any(get_method(name).class_specific for name in names)
     targets = question.targets if specific else []
