@@ -27,12 +27,16 @@ from whyformer.files import write_whole
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"
+#: pixels; pages are narrower still
+WIDEST = 1600
 
 
 def keep(picture: Image.Image, name: str) -> None:
     """Small enough for a repository."""
+    picture = picture.convert("RGB")
+    picture.thumbnail((WIDEST, picture.height), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
-    picture.convert("RGB").save(buffer, "JPEG", quality=88, subsampling=0, optimize=True)
+    picture.save(buffer, "JPEG", quality=88, subsampling=0, optimize=True)
     write_whole(IMAGES / f"{name}.jpg", buffer.getvalue())
     print(f"{name}.jpg: {picture.width} x {picture.height}, {len(buffer.getvalue()) // 1024} kB")
 
@@ -114,9 +118,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         demo = Path(folder)
         tour(demo)
-        methods = Image.open(demo / "methods.png")
-        smaller = (methods.width * 5 // 8, methods.height * 5 // 8)
-        keep(methods.resize(smaller, Image.Resampling.LANCZOS), "methods")
+        keep(Image.open(demo / "methods.png"), "methods")
         keep(Image.open(demo / "review.png"), "review")
         photograph(demo / "scene.html", "page", 1100, 720)
         photograph_server("serve", 1100, 830)
