@@ -1,4 +1,4 @@
-"""One image, two classes, three methods: the picture at the head of the README.
+"""One image, two classes, four methods: the picture at the head of the README.
 
     python examples/two_classes.py MODEL UPPER LOWER OUT
 
@@ -18,7 +18,7 @@ import whyformer
 from whyformer.render import save
 
 SIDE, FRAMED = 224, 256
-METHODS = ("transformer_attribution", "rollout", "gradcam")
+METHODS = ("transformer_attribution", "witness", "rollout", "gradcam")
 
 
 def stacked(upper: Path, lower: Path) -> Image.Image:
