@@ -20,7 +20,7 @@ PIP     := $(INSTALL) --constraint constraints.txt
 LOWEST_TORCH ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints.txt)))
 
 # What needs an extra or a browser, or says what the repository itself is, is not run there.
-EXTRAS_TESTED := app data docs finetune interop metadata notebooks report results runner training
+EXTRAS_TESTED := app data docs finetune interop metadata notebooks report results runner sharing training
 
 OWN   := not vision and not interop and not release
 QUICK := $(OWN) and not slow
