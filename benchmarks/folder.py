@@ -21,6 +21,7 @@ from typing import Any
 
 import whyformer
 from whyformer.demo.scenes import draw_scene
+from whyformer.models.images import read_image
 
 
 def main() -> None:
@@ -37,7 +38,7 @@ def main() -> None:
         folder = Path(given) / "images"
         folder.mkdir()
         gather(folder, options.images, options.limit)
-        pictures = [why.read(path) for path in sorted(folder.iterdir())]
+        pictures = [why.read(read_image(path, [])) for path in sorted(folder.iterdir())]
         ratios = []
         for turn in range(options.rounds):
             whole = command(folder, options.model, Path(given) / f"maps-{turn}")
