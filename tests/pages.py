@@ -8,7 +8,7 @@
 - ``<!-- setup`` ... ``-->`` is run like a Python block, and no reader sees it.
 - ``whyformer serve`` stays up, on a free port, for what follows on the page.
 - ``make demo`` and ``make docs`` are run in the checkout, where its environment is ready. Other
-  targets are only asked what they would do: ``make test`` is what runs this.
+  targets are only asked what they would do: ``make test-slow`` is what runs this.
 """
 
 from __future__ import annotations
