@@ -7,45 +7,16 @@ import torch
 from torch import Tensor, nn
 
 import whyformer
+from bare import Bare, features
 from contenders import ask, decoder
 from test_tiny_transformer import Tiny
 from zoo import Block
 
 
-class Bare(nn.Module):
-    """Attention without norms and MLPs; the head reads the first features of the first token."""
-
-    def __init__(self, blocks: int = 2, bias: Tensor | None = None) -> None:
-        super().__init__()
-        torch.manual_seed(5)
-        self.qkv = nn.ModuleList(nn.Linear(6, 18) for _ in range(blocks))
-        self.out = nn.ModuleList(nn.Linear(6, 6) for _ in range(blocks))
-        self.head, self.bias = nn.Linear(3, 3), bias
-        self.offset = 0.0
-        self.double().eval()
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.offset
-        for qkv, out in zip(self.qkv, self.out, strict=True):
-            q, k, v = (t.unflatten(-1, (2, 3)).transpose(1, 2) for t in qkv(x).chunk(3, -1))
-            scores = q @ k.mT
-            scores = scores if self.bias is None else scores + self.bias
-            x = x + out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-        return self.head(x[:, 0, :3])
-
-
-def features(batch: int = 1) -> Tensor:
-    torch.manual_seed(6)
-    return torch.randn(batch, 4, 6, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("method", ["tam", "bt_head", "bt_token"])
 def test_a_last_block_without_values_hides_everything(method: str) -> None:
     """Their weight is the last map's gradient: without one, what lower blocks did is lost."""
-    model, x = Bare(), features()
-    with torch.no_grad():
-        model.qkv[1].weight[12:] = 0
-        model.qkv[1].bias[12:] = 0
+    model, x = Bare().without_values(1), features()
     found = ask(model, x, 1, method)
     assert not found.relevance.any()
     assert any("the map is zero" in note for note in found.notes)
