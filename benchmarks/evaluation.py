@@ -21,9 +21,9 @@ import torch
 
 import whyformer
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.perturbation import SHARES
-from whyformer.evaluation.pictures import logits_of
-from whyformer.evaluation.samples import ImageSample, Scenes, open_images
+from whyformer.evaluation.data.samples import ImageSample, Scenes, open_images
+from whyformer.evaluation.tasks.perturbation import SHARES
+from whyformer.evaluation.tasks.pictures import logits_of
 from whyformer.methods import DEFAULT_METHOD
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from whyformer.errors import InputError
-from whyformer.evaluation.samples import open_images
+from whyformer.evaluation.data.samples import open_images
 
 NUMBERS = ("n01440764", "n01443537", "n15075141")
 

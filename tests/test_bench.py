@@ -11,7 +11,7 @@ import torch
 import whyformer
 from command_line import Run
 from whyformer.errors import InputError
-from whyformer.evaluation.costs import costs, example, peak
+from whyformer.evaluation.run.costs import costs, example, peak
 from whyformer.models.pipeline import Pipeline, Recorded
 
 FEW = "rollout,generic_attention"

@@ -13,12 +13,12 @@ import torch
 import whyformer
 from whyformer.code import code_of
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.results import make_result
-from whyformer.evaluation.runner import read_records
-from whyformer.evaluation.tables import to_csv, to_latex, to_markdown, to_text
-from whyformer.evaluation.task import Measure
-from whyformer.evaluation.texts import logits_of
-from whyformer.evaluation.timing import Clock
+from whyformer.evaluation.report.results import make_result
+from whyformer.evaluation.report.tables import to_csv, to_latex, to_markdown, to_text
+from whyformer.evaluation.run.runner import read_records
+from whyformer.evaluation.run.timing import Clock
+from whyformer.evaluation.tasks.task import Measure
+from whyformer.evaluation.tasks.texts import logits_of
 
 SCORE = Measure(("score",), lambda r: [r["score"]], table="scores", column="score")
 FEW = ("transformer_attribution", "rollout")

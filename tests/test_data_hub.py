@@ -13,9 +13,9 @@ from PIL import Image
 
 from data_sets import NUMBERS, labels_of, refused
 from whyformer.errors import InputError
-from whyformer.evaluation.documents import open_documents
-from whyformer.evaluation.hub_data import is_validation, match_classes
-from whyformer.evaluation.samples import open_images
+from whyformer.evaluation.data.documents import open_documents
+from whyformer.evaluation.data.hub_data import is_validation, match_classes
+from whyformer.evaluation.data.samples import open_images
 
 SENTIMENT = ["negative", "positive"]
 

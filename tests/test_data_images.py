@@ -14,8 +14,8 @@ from scipy.io import savemat
 
 from data_sets import NUMBERS, gtsegs, labels_of, refused
 from whyformer.errors import InputError
-from whyformer.evaluation.classes import imagenet_numbers
-from whyformer.evaluation.samples import Some, open_images
+from whyformer.evaluation.data.classes import imagenet_numbers
+from whyformer.evaluation.data.samples import Some, open_images
 
 
 def validation(folder: Path, count: int = 3) -> Path:

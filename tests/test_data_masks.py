@@ -12,7 +12,7 @@ from PIL import Image
 
 from data_sets import refused
 from whyformer.errors import InputError
-from whyformer.evaluation.samples import open_images
+from whyformer.evaluation.data.samples import open_images
 
 
 def drawn(path: Path, values: np.ndarray, palette: list[int] | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from whyformer.errors import InputError
-from whyformer.evaluation.documents import open_documents
+from whyformer.evaluation.data.documents import open_documents
 
 SENTIMENT = ["negative", "positive"]
 

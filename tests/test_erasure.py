@@ -14,9 +14,9 @@ import whyformer
 from ties import slow_order, slow_share
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.documents import Document
-from whyformer.evaluation.erasure import probabilities
-from whyformer.evaluation.samples import Samples
+from whyformer.evaluation.data.documents import Document
+from whyformer.evaluation.data.samples import Samples
+from whyformer.evaluation.tasks.erasure import probabilities
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,11 @@ from conftest import shared
 from ties import slow_order
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.cache import Cache
-from whyformer.evaluation.perturbation import DIRECTIONS, SHARES, perturb
-from whyformer.evaluation.pictures import Answers, logits_of
-from whyformer.evaluation.runner import read_records
-from whyformer.evaluation.samples import ImageSample, Samples, Scenes
+from whyformer.evaluation.data.samples import ImageSample, Samples, Scenes
+from whyformer.evaluation.run.cache import Cache
+from whyformer.evaluation.run.runner import read_records
+from whyformer.evaluation.tasks.perturbation import DIRECTIONS, SHARES, perturb
+from whyformer.evaluation.tasks.pictures import Answers, logits_of
 from whyformer.methods import registry
 from whyformer.methods.question import Answer, Question
 

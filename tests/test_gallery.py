@@ -15,7 +15,7 @@ import pytest
 
 from command_line import GALLERY, Run, draw, results, rows_of
 from whyformer.demo.scenes import draw_scene
-from whyformer.evaluation.classes import class_of_folder, imagenet_numbers
+from whyformer.evaluation.data.classes import class_of_folder, imagenet_numbers
 from whyformer.render.averages import Averages, Sums
 from whyformer.render.records import map_of
 

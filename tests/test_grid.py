@@ -15,10 +15,10 @@ import whyformer
 from conftest import shared
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.grid import own_first, own_share
-from whyformer.evaluation.mosaics import Mosaics
-from whyformer.evaluation.runner import read_records
-from whyformer.evaluation.samples import ImageSample, Samples, Scenes
+from whyformer.evaluation.data.mosaics import Mosaics
+from whyformer.evaluation.data.samples import ImageSample, Samples, Scenes
+from whyformer.evaluation.run.runner import read_records
+from whyformer.evaluation.tasks.grid import own_first, own_share
 
 FEW = ("transformer_attribution", "fullgrad", "rollout")
 CORNERS = ((0, 0), (48, 0), (0, 48), (48, 48))

@@ -15,13 +15,13 @@ from whyformer.demo.scenes import Scene
 from whyformer.demo.stories import Story, draw_story
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.boxes import Boxes, TidyScenes, overlap, share_inside
-from whyformer.evaluation.captions import CaptionedScenes, Captions
-from whyformer.evaluation.captions import scores_of as words_of
-from whyformer.evaluation.known import Known
-from whyformer.evaluation.runner import read_records
-from whyformer.evaluation.samples import Samples
-from whyformer.evaluation.writing import Stories, Writing, word_places
+from whyformer.evaluation.data.samples import Samples
+from whyformer.evaluation.run.runner import read_records
+from whyformer.evaluation.tasks.boxes import Boxes, TidyScenes, overlap, share_inside
+from whyformer.evaluation.tasks.captions import CaptionedScenes, Captions
+from whyformer.evaluation.tasks.captions import scores_of as words_of
+from whyformer.evaluation.tasks.known import Known
+from whyformer.evaluation.tasks.writing import Stories, Writing, word_places
 
 
 class Told(Samples[Story]):

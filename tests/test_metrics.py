@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 from scipy.integrate import trapezoid
 
 from ties import slow_order, slow_share
-from whyformer.evaluation.metrics import (
+from whyformer.evaluation.tasks.metrics import (
     ORDERS,
     Overlap,
     above_mean,

@@ -14,11 +14,11 @@ from conftest import shared
 from whyformer.demo.reviews import reviews, unmarked
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.classes import class_of
-from whyformer.evaluation.documents import Eraser, Reviews
-from whyformer.evaluation.rationales import COUNTS, mean_f1
-from whyformer.evaluation.runner import read_records
-from whyformer.evaluation.texts import token_places, word_scores
+from whyformer.evaluation.data.classes import class_of
+from whyformer.evaluation.data.documents import Eraser, Reviews
+from whyformer.evaluation.run.runner import read_records
+from whyformer.evaluation.tasks.rationales import COUNTS, mean_f1
+from whyformer.evaluation.tasks.texts import token_places, word_scores
 from whyformer.words import Piece
 
 

@@ -18,14 +18,15 @@ import whyformer
 from typesetting import compiled
 from whyformer.code import code_of
 from whyformer.errors import InputError
-from whyformer.evaluation import Result, evaluate, plots, save_report
-from whyformer.evaluation.estimates import Resampled, holm
-from whyformer.evaluation.perturbation import Perturbation
-from whyformer.evaluation.published import is_vit_base, published
-from whyformer.evaluation.results import make_result
-from whyformer.evaluation.samples import Scenes
-from whyformer.evaluation.tables import tables_of, to_csv, to_latex, to_markdown, to_text
-from whyformer.evaluation.task import Measure, Record, first
+from whyformer.evaluation import Result, evaluate, save_report
+from whyformer.evaluation.data.samples import Scenes
+from whyformer.evaluation.report import plots
+from whyformer.evaluation.report.estimates import Resampled, holm
+from whyformer.evaluation.report.published import is_vit_base, published
+from whyformer.evaluation.report.results import make_result
+from whyformer.evaluation.report.tables import tables_of, to_csv, to_latex, to_markdown, to_text
+from whyformer.evaluation.tasks.perturbation import Perturbation
+from whyformer.evaluation.tasks.task import Measure, Record, first
 from whyformer.explainer import Explainer
 from whyformer.models.images import ImagePipeline
 
@@ -275,7 +276,7 @@ class TestReports:
     def test_without_matplotlib_all_but_the_plots(
         self, found: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("whyformer.evaluation.report.has_plots", lambda: False)
+        monkeypatch.setattr("whyformer.evaluation.report.report.has_plots", lambda: False)
         save_report([found], tmp_path)
         assert not (tmp_path / "plots").exists()
         assert {path.name for path in tmp_path.iterdir()} == {

@@ -26,9 +26,9 @@ from whyformer.appending import Appender
 from whyformer.code import code_of
 from whyformer.errors import InputError, OutputError
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.cache import Cache
-from whyformer.evaluation.runner import read_records
-from whyformer.evaluation.samples import Scenes
+from whyformer.evaluation.data.samples import Scenes
+from whyformer.evaluation.run.cache import Cache
+from whyformer.evaluation.run.runner import read_records
 from whyformer.methods import registry
 from whyformer.methods.question import Answer, Question
 from whyformer.models.catalogue import EMBEDDED
@@ -230,7 +230,7 @@ class TestMixing:
         point(why, tmp_path, limit=2)
         other = nudge_weights(whyformer.load("demo-vision"))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("whyformer.evaluation.runner.processes", lambda: (1, 2))
+            patch.setattr("whyformer.evaluation.run.runner.processes", lambda: (1, 2))
             with pytest.raises(InputError, match="other weights"):
                 point(other, tmp_path, limit=2)
 

@@ -19,12 +19,12 @@ from conftest import shared
 from ties import slow_order
 from whyformer.errors import NumericalError
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.metrics import rank_correlation, relative_change, salience_agreement
-from whyformer.evaluation.randomising import cascade, units
-from whyformer.evaluation.runner import read_records
-from whyformer.evaluation.saco import salience_groups, without_each
-from whyformer.evaluation.samples import Scenes
-from whyformer.evaluation.sanity import NOISES, RADIUS, incompleteness, noisy
+from whyformer.evaluation.data.samples import Scenes
+from whyformer.evaluation.run.runner import read_records
+from whyformer.evaluation.tasks.metrics import rank_correlation, relative_change, salience_agreement
+from whyformer.evaluation.tasks.randomising import cascade, units
+from whyformer.evaluation.tasks.saco import salience_groups, without_each
+from whyformer.evaluation.tasks.sanity import NOISES, RADIUS, incompleteness, noisy
 
 VALUES = arrays.arrays(float, 12, elements=st.sampled_from([-1.0, 0.0, 0.25, 0.5, 2.0]))
 

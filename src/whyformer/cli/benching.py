@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
 
     from whyformer.engine.precision import is_fast
     from whyformer.engine.rules import get_preset
-    from whyformer.evaluation.costs import costs, example
+    from whyformer.evaluation.run.costs import costs, example
 
     get_preset(options.preset), is_fast(options.precision)
     why = load_named(name, options)

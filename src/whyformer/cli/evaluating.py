@@ -219,8 +219,8 @@ def present(results: list[Result | None], folder: Path, options: argparse.Namesp
     found = [result for result in results if result is not None]
     if not found:
         return
-    from whyformer.evaluation.plots import has_plots
-    from whyformer.evaluation.tables import legend, to_text
+    from whyformer.evaluation.report.plots import has_plots
+    from whyformer.evaluation.report.tables import legend, to_text
 
     print("\n\n".join(to_text(result) for result in found))
     if options.quiet:

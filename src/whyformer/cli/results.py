@@ -225,7 +225,7 @@ class Results:
 
 def true_class(entry: Entry, sheet: Sheet) -> dict[str, Any] | None:
     """The class that an image's folder is named by, in a folder that has one for each class."""
-    from whyformer.evaluation.classes import class_of_folder
+    from whyformer.evaluation.data.classes import class_of_folder
     from whyformer.render.document import class_entry
     from whyformer.render.sheet import ClassScore
 

@@ -11,27 +11,28 @@ from typing import Any
 from whyformer.code import code_of
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, UnknownNameError, nearest
-from whyformer.evaluation.boxes import Boxes
-from whyformer.evaluation.captions import Captions
-from whyformer.evaluation.documents import open_documents
-from whyformer.evaluation.erasure import REMOVALS, Erasure
-from whyformer.evaluation.grid import Grid
-from whyformer.evaluation.known import COUNT, Known, KnownTruth
-from whyformer.evaluation.mosaics import CONFIDENCE, Mosaics
-from whyformer.evaluation.perturbation import Perturbation
-from whyformer.evaluation.pointing import Pointing
-from whyformer.evaluation.published import published
-from whyformer.evaluation.rationales import COUNTS, Rationales, eraser_lines
-from whyformer.evaluation.report import save_report
-from whyformer.evaluation.results import Result, make_result
-from whyformer.evaluation.runner import read_records, run
-from whyformer.evaluation.saco import Saco
-from whyformer.evaluation.samples import HUB, Samples, Some, open_images
-from whyformer.evaluation.sanity import Sanity
-from whyformer.evaluation.segmentation import Segmentation
-from whyformer.evaluation.task import Task
-from whyformer.evaluation.texts import CUTS
-from whyformer.evaluation.writing import Writing
+from whyformer.evaluation.data.documents import open_documents
+from whyformer.evaluation.data.mosaics import CONFIDENCE, Mosaics
+from whyformer.evaluation.data.samples import HUB, Samples, Some, open_images
+from whyformer.evaluation.report.published import published
+from whyformer.evaluation.report.report import save_report
+from whyformer.evaluation.report.results import Result, make_result
+from whyformer.evaluation.run import runner
+from whyformer.evaluation.run.runner import read_records
+from whyformer.evaluation.tasks.boxes import Boxes
+from whyformer.evaluation.tasks.captions import Captions
+from whyformer.evaluation.tasks.erasure import REMOVALS, Erasure
+from whyformer.evaluation.tasks.grid import Grid
+from whyformer.evaluation.tasks.known import COUNT, Known, KnownTruth
+from whyformer.evaluation.tasks.perturbation import Perturbation
+from whyformer.evaluation.tasks.pointing import Pointing
+from whyformer.evaluation.tasks.rationales import COUNTS, Rationales, eraser_lines
+from whyformer.evaluation.tasks.saco import Saco
+from whyformer.evaluation.tasks.sanity import Sanity
+from whyformer.evaluation.tasks.segmentation import Segmentation
+from whyformer.evaluation.tasks.task import Task
+from whyformer.evaluation.tasks.texts import CUTS
+from whyformer.evaluation.tasks.writing import Writing
 from whyformer.explanation import SINGLE_LABEL
 from whyformer.files import write_whole
 from whyformer.methods import get_method
@@ -114,7 +115,7 @@ def evaluate(
     if isinstance(task, KnownTruth):
         samples = Known(task, why, samples, alone)
     folder = Path(out)
-    settings = run(
+    settings = runner.run(
         task,
         why,
         samples,

@@ -26,7 +26,7 @@ from whyformer.errors import (
     UnknownNameError,
     first_line,
 )
-from whyformer.evaluation.classes import class_of
+from whyformer.evaluation.data.classes import class_of
 from whyformer.explanation import SINGLE_LABEL
 from whyformer.files import FILE, what_is
 from whyformer.finetuning.settings import CUTS

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from whyformer.errors import InputError
-from whyformer.evaluation.documents import Eraser, read_entry, read_tsv
+from whyformer.evaluation.data.documents import Eraser, read_entry, read_tsv
 from whyformer.files import FILE, FOLDER, what_is
 
 

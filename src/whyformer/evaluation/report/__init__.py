@@ -1,0 +1,1 @@
+"""What a run found: figures with intervals and tests, tables, plots and a page."""

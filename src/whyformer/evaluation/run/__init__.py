@@ -1,0 +1,1 @@
+"""How a benchmark is run: sample by sample, resumable, kept on disk, timed."""

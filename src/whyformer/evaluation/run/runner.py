@@ -1,0 +1,159 @@
+"""Run a benchmark: sample by sample, resumable, on one process or many.
+
+A run is a folder. `settings.json` says what was asked; every process appends one line for each
+sample and method to a file of its own, `records-RANK.jsonl`. A killed run goes on where it was:
+what is finished is never measured again, half a line counts as none, and a method that comes later
+is measured on the same samples beside the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from whyformer import __version__
+from whyformer.appending import Appender, whole_lines
+from whyformer.code import code_of
+from whyformer.errors import InputError, NumericalError, TargetError
+from whyformer.evaluation.data.samples import Samples
+from whyformer.evaluation.run.cache import Cache
+from whyformer.evaluation.tasks.task import Record, Task
+from whyformer.files import check_same, what_is, write_whole
+from whyformer.models.pipeline import Pipeline
+from whyformer.overlapping import read_ahead
+from whyformer.sharing import processes, wait
+
+SETTINGS = "settings.json"
+#: settings that maps kept for other runs depend on
+CACHED_BY = ("weights", "preparation", "rules")
+
+#: what is the sample's fault, or the method's on it; anything else stops the run
+SAMPLE_ERRORS = (InputError, NumericalError, TargetError)
+
+Pending = tuple[int, list[str]]
+
+
+def run(
+    task: Task,
+    why: Pipeline,
+    samples: Samples[Any],
+    methods: Sequence[str],
+    folder: Path,
+    *,
+    place: str = "",
+    cache: Path | None = None,
+    progress: bool = True,
+) -> Record:
+    """Measure what is missing, and return the run's settings; the records are in the folder.
+
+    Under ``torchrun`` every process takes its share of the samples. A sample that cannot be
+    measured is recorded with the reason, and tried again by the next start.
+    """
+    rank, size = processes()
+    settings = {
+        **task.settings,
+        "whyformer": __version__,
+        "model": why.source,
+        "weights": why.weights,
+        **why.reads,
+        "preparation": why.preparation,
+        "data": samples.name,
+        "place": place,
+        "fingerprint": samples.fingerprint,
+    }
+    if rank == 0:
+        claim(folder, settings)
+    wait()
+    claim(folder, settings)
+    done = {
+        (record["key"], record["method"], record["code"])
+        for record in read_records(folder)
+        if "error" not in record
+    }
+    codes = {method: code_of(method) for method in methods}
+    mine = range(rank, len(samples), size)
+    pending: list[Pending] = []
+    for i in mine:
+        missing = [m for m in methods if (samples.keys[i], m, codes[m]) not in done]
+        if missing:
+            pending.append((i, missing))
+    kept = Cache(cache, " ".join(settings.get(key, "") for key in CACHED_BY).rstrip())
+    wait()
+    label = task.name + (f" 1/{size}" if size > 1 else "")
+    with (
+        Appender(folder / f"records-{rank}.jsonl") as appender,
+        tqdm(
+            total=len(mine),
+            initial=len(mine) - len(pending),
+            desc=label,
+            unit="sample",
+            smoothing=0.05,
+            disable=not progress or rank > 0,
+        ) as bar,
+        closing(read_ahead(pending, lambda each: task.prepare(why, samples[each[0]]))) as ready,
+    ):
+        for (i, missing), prepared in ready:
+            for method, record in attempt(task, why, prepared, missing, kept):
+                appender.add(
+                    {"key": samples.keys[i], "method": method, "code": codes[method], **record}
+                )
+            bar.update()
+    wait()
+    return settings
+
+
+def attempt(
+    task: Task,
+    why: Pipeline,
+    prepared: Future[Any],
+    methods: Sequence[str],
+    cache: Cache,
+) -> Iterator[tuple[str, Record]]:
+    """Each method's record; where a sample or a method fails, the reason is the record."""
+    left = list(methods)
+    while left:
+        try:
+            for method, record in task.measure(why, prepared.result(), list(left), cache):
+                left.remove(method)
+                yield method, record
+        except SAMPLE_ERRORS as error:
+            yield left.pop(0), {"error": str(error)}
+
+
+def claim(folder: Path, settings: Record) -> None:
+    """Mark the folder with the settings; results of other settings are never mixed in."""
+    path = folder / SETTINGS
+    text = json.dumps(settings, indent=1, sort_keys=True) + "\n"
+    if what_is(path) is None:
+        write_whole(path, text)
+        return
+    try:
+        before = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} is damaged; choose another folder") from error
+    check_same(folder, before, json.loads(text))
+
+
+def read_records(folder: Path) -> Iterator[Record]:
+    """All whole lines of all processes."""
+    for path in sorted(folder.glob("records-*.jsonl")):
+        for number, (_, line) in enumerate(whole_lines(path), 1):
+            yield read_record(line, f"{path}, line {number}")
+
+
+def read_record(line: bytes, where: str) -> Record:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or not {"key", "method", "code"} <= record.keys():
+        raise InputError(
+            f"{where} is damaged; delete this line, and the same command measures it again"
+        )
+    return record

@@ -1,0 +1,1 @@
+"""The benchmarks, one file each, and what several of them share."""

@@ -1,0 +1,154 @@
+"""Images as models read them, and what methods say about them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+
+from whyformer.code import code_of
+from whyformer.engine.outputs import as_output, check_samples
+from whyformer.evaluation.data.samples import ImageSample
+from whyformer.evaluation.run.cache import Cache
+from whyformer.evaluation.run.timing import Clock
+from whyformer.evaluation.tasks.task import Record, Task
+from whyformer.explanation import Explanation
+from whyformer.methods import Method, get_method
+from whyformer.models.images import ImagePipeline
+from whyformer.models.pipeline import Pipeline, Recorded
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A sample with its image as the model reads it, from 0 to 1, before normalisation."""
+
+    sample: ImageSample
+    pixels: Tensor
+
+    @property
+    def size(self) -> tuple[int, int]:
+        height, width = self.pixels.shape[-2:]
+        return height, width
+
+
+class Answers:
+    """What methods say about one picture, each from a recording of its own, timed."""
+
+    def __init__(self, why: ImagePipeline, pixels: Tensor, preset: str, cache: Cache) -> None:
+        self._why, self._pixels, self._preset, self._cache = why, pixels, preset, cache
+        self.clock = Clock(next(why.model.parameters()).device)
+        self._given = b""
+        if cache.folder is not None:
+            self._given = str(tuple(pixels.shape)).encode() + pixels.numpy().tobytes()
+
+    @cached_property
+    def logits(self) -> np.ndarray:
+        return self._cache.remember("logits", self._given, self._forward)
+
+    def _forward(self) -> np.ndarray:
+        """The logits, from the model's own forward, whose time is what others are compared with."""
+        found, self.clock.forward = self.clock.time(lambda: logits_of(self._why, self._pixels))
+        return found[0].numpy()
+
+    @property
+    def predicted(self) -> int:
+        return int(self.logits.argmax())
+
+    def maps(
+        self, method: str, targets: Sequence[int], size: tuple[int, int]
+    ) -> dict[int, np.ndarray]:
+        """A map for each target; a class-agnostic method makes one for all of them.
+
+        Methods that reach the pixels are taken there, others are upsampled from the patches.
+        """
+        chosen = get_method(method)
+        wanted = list(dict.fromkeys(targets))
+        asked: list[int | None] = [*wanted] if chosen.class_specific else [None]
+        found = []
+        asking = Asking(self._why, self._pixels, chosen, self._preset)
+        for target in asked:
+            name = f"{method} {code_of(method)} {self._preset} {target}"
+            make = partial(self._ask, asking, target)
+            patches = self._cache.remember(name, self._given, make)
+            found.append(enlarged(patches, size))
+        return dict(
+            zip(wanted, found if chosen.class_specific else found * len(wanted), strict=True)
+        )
+
+    def _ask(self, asking: Asking, target: int | None) -> np.ndarray:
+        if self.clock.forward is None:
+            self._forward()
+        answer, seconds = self.clock.time(lambda: asking(target))
+        self.clock.add(asking.method.name, seconds)
+        return map_of(answer)
+
+
+class Asking:
+    """One method's questions to one recording, which the first question makes."""
+
+    def __init__(self, why: ImagePipeline, pixels: Tensor, method: Method, preset: str) -> None:
+        self._why, self._pixels, self.method, self._preset = why, pixels, method, preset
+
+    @cached_property
+    def _recorded(self) -> Recorded:
+        return self._why.record_picture(self._pixels, maps=self.method.maps)
+
+    def __call__(self, target: int | None) -> Explanation:
+        quiet = {"progress": False} if "progress" in self.method.options else {}
+        return self._recorded.explain(target, self.method.name, self._preset, matrix=False, **quiet)
+
+
+class ImageTask(Task):
+    """A benchmark of image models."""
+
+    kind = "image"
+    #: straight to the model's size, so that masks fit; else by the model's own preprocessing
+    stretched: ClassVar[bool] = True
+
+    def prepare(self, why: Pipeline, sample: ImageSample) -> Picture:
+        assert isinstance(why, ImagePipeline)
+        return Picture(sample, (why.fit if self.stretched else why.read)(sample.image))
+
+    def measure(
+        self, why: Pipeline, prepared: Picture, methods: Sequence[str], cache: Cache
+    ) -> Iterator[tuple[str, Record]]:
+        assert isinstance(why, ImagePipeline)
+        answers = Answers(why, prepared.pixels, self.preset, cache)
+        for method, record in self.measure_image(why, prepared, answers, methods):
+            yield method, {**record, **answers.clock.cost(method)}
+
+    @abstractmethod
+    def measure_image(
+        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
+    ) -> Iterator[tuple[str, Record]]: ...
+
+
+def map_of(answer: Explanation) -> np.ndarray:
+    """Of the pixels where the method reaches them, else of the patches."""
+    pixels = answer.input_relevance
+    found = answer.tokens.to_map(answer.relevance) if pixels is None else pixels
+    return found[0].float().cpu().numpy()
+
+
+def enlarged(heat: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    flat = torch.from_numpy(heat)[None, None]
+    return F.interpolate(flat, size, mode="bilinear", align_corners=False)[0, 0].double().numpy()
+
+
+def bytes_of(image: Image.Image) -> bytes:
+    return str(image.size).encode() + image.tobytes()
+
+
+@torch.no_grad()
+def logits_of(why: ImagePipeline, pixels: Tensor) -> Tensor:
+    parameter = next(why.model.parameters())
+    normal = why.normalise(pixels).to(parameter.device, parameter.dtype)
+    return check_samples(as_output(why.model(normal), None), len(pixels)).float().cpu()

@@ -1,0 +1,73 @@
+"""Pointing: whose pixels get the relevance when one of several objects is asked about?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from whyformer.errors import InputError
+from whyformer.evaluation.data.samples import ImageSample
+from whyformer.evaluation.tasks.pictures import Answers, ImageTask, Picture
+from whyformer.evaluation.tasks.task import Measure, Record
+from whyformer.models.images import ImagePipeline
+from whyformer.models.pipeline import Pipeline
+
+
+class Pointing(ImageTask):
+    """Ask about each of several objects: whose pixels get more of the relevance?"""
+
+    name = "pointing"
+
+    def prepare(self, why: Pipeline, sample: ImageSample) -> Picture:
+        if len(sample.masks) < 2:
+            raise InputError("the sample has fewer than two masks, which pointing needs")
+        return super().prepare(why, sample)
+
+    def measure_image(
+        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
+    ) -> Iterator[tuple[str, Record]]:
+        masks = picture.sample.masks
+        outside = [target for target in masks if not 0 <= target < len(answers.logits)]
+        if outside:
+            raise InputError(f"label {outside[0]} of a model with {len(answers.logits)} classes")
+        size = next(iter(masks.values())).shape
+        for method in methods:
+            maps = answers.maps(method, list(masks), size)
+            shares = [on_each(heat, masks, asked) for asked, heat in maps.items()]
+            yield method, {"shares": shares}
+
+    def measures(self) -> list[Measure]:
+        return shares_measures("object")
+
+
+def on_each(heat: np.ndarray, masks: Mapping[Any, np.ndarray], asked: Any) -> list[float]:
+    """Shares of the positive relevance: on what is asked about, on the largest of the others."""
+    heat = np.maximum(heat, 0)
+    inside = {other: heat[mask].sum() for other, mask in masks.items()}
+    rest = max(part for other, part in inside.items() if other != asked)
+    total = float(heat.sum()) or 1.0
+    return [float(inside[asked]) / total, float(rest) / total]
+
+
+def shares_measures(what: str) -> list[Measure]:
+    """The figures of such shares."""
+    title = f"share of the relevance on the asked {what}, on another, and how often it is more"
+    return [
+        Measure(("inside",), lambda r: [_column(r, 0)], table=title, column="inside"),
+        Measure(
+            ("other",), lambda r: [_column(r, 1)], table=title, column="other",
+            less_is_better=True,
+        ),
+        Measure(("points",), lambda r: [_hits(r)], table=title, column="points"),
+    ]  # fmt: skip
+
+
+def _column(record: Record, place: int) -> float:
+    return float(np.mean([pair[place] for pair in record["shares"]]))
+
+
+def _hits(record: Record) -> float:
+    """How often the asked object has more; equal shares count half."""
+    return float(np.mean([0.5 if a == b else float(a > b) for a, b in record["shares"]]))
