@@ -96,6 +96,35 @@ def test_the_recipe_holds_the_texts(client: Any, models: list[Any]) -> None:
     assert "'--text=a cup of coffee' '--target=a cup of coffee'" in given["command"]
 
 
+def test_a_second_picture_instead_of_the_texts(client: Any, models: list[Any]) -> None:
+    other = io.BytesIO()
+    photo(1).save(other, "PNG")
+    both = {"file": ("photo.png", picture()), "similar_to": ("other.png", other.getvalue())}
+    answer = client.post("/explain", files=both).json()
+    assert answer["model"] == models[0].name
+    expected = models[0](picture(), similar_to=other.getvalue())
+    for told, part in zip([answer, *answer["others"]], expected.parts, strict=True):
+        assert told["views"][0]["scores"] == pytest.approx(part.relevance[0, 1:].tolist(), rel=1e-4)
+    refused = client.post("/explain", files=both, data={"texts": TEXTS})
+    assert refused.status_code == 422
+    assert "text or similar_to, not both" in refused.json()["error"]
+
+
+def test_the_page_takes_a_second_picture(visit: Any, tmp_path: Path, models: list[Any]) -> None:
+    for seed in (0, 1):
+        photo(seed).save(tmp_path / f"{seed}.png")
+    page = visit()
+    page.set_input_files("#file", str(tmp_path / "0.png"))
+    page.locator("#status", has_text="Texts to compare the picture with").wait_for()
+    page.set_input_files("#other", str(tmp_path / "1.png"))
+    page.locator("#view .why-question", has_text="similar").wait_for()
+    assert page.locator("#view .why-caption").all_inner_texts()[1].startswith("other image")
+    assert page.locator("#beside-input").is_hidden()
+    page.get_by_role("button", name="Remove it").click()
+    page.locator("#beside-input").wait_for()
+    page.locator("#status", has_text="Texts to compare the picture with").wait_for()
+
+
 def test_the_page_asks_for_the_texts(visit: Any, tmp_path: Path, models: list[Any]) -> None:
     file = tmp_path / "photo.png"
     file.write_bytes(picture())

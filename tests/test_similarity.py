@@ -16,6 +16,8 @@ import whyformer
 from command_line import Run
 from small_images import save_vit, write
 from small_texts import save_sentences
+from small_towers import save_align, save_clip, save_siglip
+from whyformer.demo.captions import draw_captioned
 from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.models.pipeline import Pipeline
 from whyformer.render.sheets import make_sheet
@@ -199,4 +201,87 @@ def test_on_the_command_line(
     assert "other image" in page.read_text()
     wrong = run("explain", tmp_path / "0.png", "--similar-to", ONE, "--model", images)
     assert "--similar-to is of kind 'text'" in wrong[2]
-    assert "--similar-to does not go with demo-vision" in run("explain", *files)[2]
+    digits = run("explain", *files, "--model", "demo-vision")
+    assert "--similar-to does not go with demo-vision" in digits[2]
+
+
+CLAIMS = ("a photo of a cat", "a cup of coffee")
+
+
+@pytest.mark.parametrize("save", [save_clip, save_siglip, save_align])
+def test_either_side_of_two_towers(save: Any, tmp_path: Path) -> None:
+    """The cosines of transformers' own features, of two images and of two texts."""
+    folder = save(tmp_path / "towers")
+    texts = (ONE, "the acting is superb") if save is save_align else CLAIMS
+    why = whyformer.load(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    room = {"padding": "max_length", "max_length": 16} if save is save_siglip else {"padding": True}
+    with torch.no_grad():
+        seen = model.get_image_features(**processor([image(0), image(1)], return_tensors="pt"))
+        read = model.get_text_features(**tokenizer(list(texts), return_tensors="pt", **room))
+    pictures = why(image(0), similar_to=image(1), method="fullgrad")
+    sentences = why.side("text")(texts, method="fullgrad")  # type: ignore[attr-defined]
+    for found, features in ((pictures, seen.pooler_output), (sentences, read.pooler_output)):
+        torch.testing.assert_close(
+            found.logits[0], torch.cosine_similarity(features[:1], features[1:])
+        )
+        assert all(bool(part.relevance.any()) for part in found.parts)
+    assert [part.title for part in pictures.parts] == ["image", "other image"]
+    assert [part.title for part in sentences.parts] == ["text", "other text"]
+    assert pictures.notes[0].startswith("the features are the image tower's")
+
+
+def test_two_images_of_clip_the_other_way_round(tmp_path: Path) -> None:
+    why = whyformer.load(save_clip(tmp_path / "clip"))
+    there = why(image(0), similar_to=image(1), method="witness")
+    back = why(image(1), similar_to=image(0), method="witness")
+    assert there.grid == (4, 4)
+    torch.testing.assert_close(
+        there.relevance, back.part("other_pixel_values").relevance, atol=1e-5, rtol=1e-4
+    )
+    with pytest.raises(InputError, match="text or similar_to, not both"):
+        why(image(0), similar_to=image(1), text="a cat")
+    with pytest.raises(InputError, match="a side for image and one for text, not for 'sound'"):
+        why.side("sound")  # type: ignore[attr-defined]
+
+
+def test_towers_compare_images_and_texts_on_the_command_line(tmp_path: Path, run: Run) -> None:
+    folder = save_clip(tmp_path / "clip")
+    for seed in (0, 1):
+        image(seed).save(tmp_path / f"{seed}.png")
+    first, second = tmp_path / "0.png", tmp_path / "1.png"
+    asked = ["--model", folder, "--method", "fullgrad", "--json"]
+    why = whyformer.load(folder)
+    _, printed, _ = run("explain", first, "--similar-to", second, *asked)
+    expected = why(first, similar_to=second, method="fullgrad")
+    told = json.loads(printed)
+    for shown, part in zip([told, *told["others"]], expected.parts, strict=True):
+        assert shown["views"][0]["scores"] == pytest.approx(part.relevance[0, 1:].tolist())
+    _, printed, _ = run("explain", CLAIMS[0], "--similar-to", CLAIMS[1], *asked)
+    told = json.loads(printed)
+    assert [word["text"] for word in told["others"][0]["views"][0]["words"]] == CLAIMS[1].split()
+    _, _, said = run("explain", first, "--similar-to", second, "--text", "a cat", *asked)
+    assert "give text or similar_to, not both" in said
+    _, _, said = run("explain", first, "--similar-to", "a cat", *asked)
+    assert "--similar-to is of kind 'text'" in said
+    code, printed, _ = run("explain", first, "--similar-to", second)
+    assert code == 0
+    assert "no --model was given: demo-clip" in printed
+
+
+def test_scenes_that_share_a_digit_are_similar_by_that_digit() -> None:
+    """demo-clip learnt no similarity of images, yet both maps find the digit that they share."""
+    why = whyformer.load("demo-clip")
+    hits = []
+    for number, (shared, *others) in enumerate([(3, 7, 1), (0, 4, 6), (8, 2, 5), (9, 0, 3)]):
+        labels = [(shared, others[0]), (others[1], shared)]
+        scenes = [draw_captioned([9, number, i], labels=two).scene for i, two in enumerate(labels)]
+        found = why(scenes[0].image, similar_to=scenes[1].image)
+        for part, scene in zip(found.parts, scenes, strict=True):
+            heat = part.tokens.to_map(part.relevance[0]).clamp(min=0)[None, None]
+            heat = torch.nn.functional.interpolate(heat, scene.masks.shape[-2:], mode="bilinear")
+            own, other = (heat[0, 0][mask].sum() for mask in torch.from_numpy(scene.masks))
+            hits.append(bool(own > other) == (scene.labels[0] == shared))
+    assert sum(hits) >= 7

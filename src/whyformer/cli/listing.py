@@ -74,8 +74,10 @@ def list_models(options: argparse.Namespace) -> None:
     for model in EMBEDDED.values():
         print(f"{model.name:<13}  {model.summary}")
     print(
-        "\nAlso: a directory with config.json and model.safetensors, a hub id (owner/name) of an\n"
-        "image or sequence classifier, and timm/NAME (pip install 'whyformer[vision]')."
+        "\nAlso: a directory with config.json and model.safetensors, or a hub id (owner/name):\n"
+        "classifiers of images, texts, sounds and videos, detectors, language models, models that\n"
+        "translate or write what they hear, two towers such as CLIP, taggers, and others; and\n"
+        "timm/NAME (pip install 'whyformer[vision]')."
     )
 
 

@@ -170,7 +170,7 @@ def _explain(
     from whyformer.cli.explaining import explain_one, present
     from whyformer.overlapping import WriteBehind, read_ahead
 
-    loaded = {why.kind: why} if why is not None else {}
+    loaded = {why.takes: why} if why is not None else {}
     failed = 0
     silent = options.quiet or results is None or results.rank > 0 or not waiting
     label = "explaining" + (f" 1/{processes}" if processes > 1 else "")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from whyformer.render.look import Look
 
 DEFAULT_MODELS = {"image": "demo-vision", "text": "demo-text"}
-#: the model for an image that is compared with texts
-WITH_TEXTS = "demo-clip"
+#: the model for an image or a text that is compared with others
+COMPARES = "demo-clip"
 
 
 def add_model_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
@@ -133,7 +133,7 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--similar-to",
         metavar="INPUT",
-        help="why are the two similar? an image or a text (DINOv2, sentence encoders)",
+        help="why are the two similar? an image or a text (DINOv2, CLIP, sentence encoders)",
     )
 
 
@@ -257,8 +257,14 @@ def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
     """The model that was asked for, or the embedded one for this kind of input."""
     if options.model is None and kind not in DEFAULT_MODELS:
         raise ModelError(f"no embedded model reads {kind}s; give one with --model")
-    compared = kind == "image" and getattr(options, "text", None) is not None
-    why = load_named(options.model or (WITH_TEXTS if compared else DEFAULT_MODELS[kind]), options)
+    alike = getattr(options, "similar_to", None) is not None
+    compared = alike or (kind == "image" and getattr(options, "text", None) is not None)
+    why = load_named(options.model or (COMPARES if compared else DEFAULT_MODELS[kind]), options)
+    if alike and kind == "text" and why.kind == "towers":
+        from whyformer.models.towers import TowersPipeline
+
+        assert isinstance(why, TowersPipeline)
+        return why.side("text")
     if why.takes != kind:
         raise ModelError(f"{why.name} reads {why.takes}s, and the input is {a(kind)}")
     return why

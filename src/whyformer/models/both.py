@@ -18,7 +18,6 @@ from whyformer.models.images import ImageInput
 from whyformer.models.pipeline import Recorded
 from whyformer.models.reading import TextReader
 from whyformer.models.vocabulary import load_tokenizer
-from whyformer.words import unknown_note
 
 #: what the head's one number is, where it says how well text and image fit
 FITS = "fits"
@@ -47,7 +46,7 @@ class BothPipeline(ImageWithText):
                 f"{self.name} reads one image and one text at a time; give one of each"
             )
         read = self._texts.read(texts)
-        notes = unknown_note(read.pieces)
+        notes = list(read.notes)
         pixels = self._images.pixels(inputs, notes)
         mask = torch.ones(len(pixels), *pixels.shape[-2:], dtype=torch.long)
         recording = self.explainer.record(

@@ -15,7 +15,12 @@ from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.explainer import Explainer
 from whyformer.explanation import REGRESSION, Explanation
 from whyformer.methods import get_method
-from whyformer.models.hugging_face import load_processor, longest_text, prepared_by
+from whyformer.models.hugging_face import (
+    is_prepared,
+    load_processor,
+    longest_text,
+    prepared_by,
+)
 from whyformer.models.images import ImageInput, ImagePipeline
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.reading import TextReader
@@ -32,7 +37,6 @@ from whyformer.models.similarity import (
 from whyformer.models.vocabulary import load_tokenizer
 from whyformer.recording import Recording
 from whyformer.targets import class_index
-from whyformer.words import unknown_note
 
 SIMILAR = "similar"
 
@@ -151,7 +155,7 @@ class SentenceEncoder(EncoderPipeline):
 
     def prepare(self, given: str, notes: list[str]) -> Prepared:
         read = self._texts.read([given])
-        notes += unknown_note(read.pieces)
+        notes += read.notes
         return Prepared(read.inputs, {"pieces": read.pieces})
 
 
@@ -168,7 +172,8 @@ class RecordedFeatures(Recorded):
         notes: Sequence[str],
     ) -> None:
         super().__init__(pipeline, recording.logits)
-        self._recording, self._shown, self._notes = recording, shown, tuple(notes)
+        self._recording, self._shown = recording, shown
+        self._notes = tuple(dict.fromkeys(notes))
 
     @property
     def labels(self) -> list[str]:
@@ -200,8 +205,8 @@ class RecordedFeatures(Recorded):
 def encoder_pipeline(folder: Path, name: str, explainer: Explainer) -> EncoderPipeline:
     model: Any = explainer.model
     main = getattr(model, "main_input_name", "")
-    pictures = (folder / "preprocessor_config.json").is_file()
-    if getattr(model.config, "is_encoder_decoder", False) or (main == "input_ids" and pictures):
+    several = main == "input_ids" and is_prepared(folder)
+    if getattr(model.config, "is_encoder_decoder", False) or several:
         raise ModelError(
             f"{name} is {type(model).__name__}, which reads several inputs and has no head that "
             "answers; use whyformer.Explainer(model)"

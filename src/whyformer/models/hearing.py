@@ -14,6 +14,7 @@ from torch import Tensor
 from whyformer.errors import InputError, ModelError, first_line
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation, Part, Sound
+from whyformer.models.hugging_face import is_prepared
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.sounds import Ear, SoundInput, spectrogram
 from whyformer.recording import Recording
@@ -165,9 +166,7 @@ def ear_of(folder: Path, name: str) -> Ear:
     """The feature extractor of a model's directory."""
     from transformers import AutoFeatureExtractor
 
-    if not any(
-        (folder / file).is_file() for file in ("preprocessor_config.json", "processor_config.json")
-    ):
+    if not is_prepared(folder):
         raise ModelError(
             f"{name} has no preprocessor_config.json: how its sounds are prepared is unknown; add "
             "it, or prepare the features yourself and use whyformer.Explainer(model)"

@@ -151,11 +151,20 @@ def image_pipeline(folder: Path, name: str, explainer: Explainer) -> ImagePipeli
     return prepared_by(load_processor(folder, name), name, explainer)
 
 
+def is_prepared(folder: Path) -> bool:
+    """Whether a directory says how images or sounds are prepared.
+
+    A processor of several parts, such as CLIP's, writes all of them to one file.
+    """
+    files = ("preprocessor_config.json", "processor_config.json")
+    return any((folder / file).is_file() for file in files)
+
+
 def load_processor(folder: Path, name: str) -> Any:
     """What prepares a model's images, without torchvision."""
     from transformers import AutoImageProcessor
 
-    if not (folder / "preprocessor_config.json").is_file():
+    if not is_prepared(folder):
         raise ModelError(
             f"{name} has no preprocessor_config.json: how its images are prepared is unknown; add "
             "it, or prepare the pixels yourself and use whyformer.Explainer(model)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -17,7 +17,7 @@ class ImageWithText(Pipeline):
     """An image, and texts beside it."""
 
     takes = "image"
-    beside = ("text",)
+    beside: ClassVar[tuple[str, ...]] = ("text",)
 
     def __init__(
         self, name: str, explainer: Explainer, images: ImagePipeline, texts: TextReader

@@ -12,7 +12,7 @@ from torch import Tensor
 from whyformer.errors import InputError
 from whyformer.models.texts import check_text
 from whyformer.models.vocabulary import tokenizer_settings
-from whyformer.words import BETWEEN_TEXTS, Piece, pieces_of
+from whyformer.words import BETWEEN_TEXTS, Piece, pieces_of, shorten, unknown_note
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,14 @@ class ReadTexts:
     """Texts as a model reads them.
 
     ``inputs`` go to the forward, with a ``special_tokens_mask``; ``pieces`` are every text's, with
-    the padding behind them; ``lengths`` say how many of them are no padding.
+    the padding behind them; ``lengths`` say how many of them are no padding; ``notes`` are what a
+    reader should know.
     """
 
     inputs: dict[str, Tensor]
     pieces: list[list[Piece]]
     lengths: list[int]
+    notes: list[str]
 
     def together(self, numbers: Sequence[int]) -> tuple[list[int], list[Piece]]:
         """Some texts as one, a paragraph each: where its pieces stand in the row of all texts."""
@@ -65,7 +67,7 @@ class TextReader:
         for text, length in zip(texts, lengths, strict=True):
             if length > self.longest:
                 raise InputError(
-                    f"the text {text[:40].strip()!r}... has {length} pieces, more than the "
+                    f"the text {shorten(text)!r} has {length} pieces, more than the "
                     f"model's {self.longest}; shorten it"
                 )
         room = {"padding": "max_length", "max_length": self.longest} if self.padded else {}
@@ -74,6 +76,9 @@ class TextReader:
         )
         special = torch.tensor([e.special_tokens_mask for e in encoding.encodings])
         inputs = {**encoding, "special_tokens_mask": special}
+        pieces = pieces_of(encoding, len(texts), texts) or []
+        notes = unknown_note(pieces)
         if self.padded:
             inputs.pop("attention_mask", None)
-        return ReadTexts(inputs, pieces_of(encoding, len(texts), texts) or [], lengths)
+            notes.append("the model reads the padding behind a text as well; it is not shown")
+        return ReadTexts(inputs, pieces, lengths, notes)

@@ -26,6 +26,18 @@ class Features(nn.Module):
         return self._pool(self.model(**inputs), inputs)
 
 
+class Side(nn.Module):
+    """One of a model's two towers with its projection: "image" or "text"."""
+
+    def __init__(self, model: nn.Module, name: str) -> None:
+        super().__init__()
+        self.model, self._name = model, name
+        self.training = model.training
+
+    def forward(self, **inputs: Any) -> Any:
+        return getattr(self.model, f"get_{self._name}_features")(**inputs)
+
+
 class Similarity(nn.Module):
     """The cosine between the features of two inputs, (batch, 1): both in one forward.
 

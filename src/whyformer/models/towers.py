@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,26 +14,30 @@ from whyformer.errors import InputError, ModelError
 from whyformer.explainer import Explainer
 from whyformer.explanation import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Explanation
 from whyformer.methods import Method
+from whyformer.models.encoders import EncoderPipeline, ImageEncoder, SentenceEncoder
 from whyformer.models.hugging_face import load_processor, longest_text, prepared_by
 from whyformer.models.image_with_text import ImageWithText, RecordedImageWithText
 from whyformer.models.images import ImageInput
 from whyformer.models.pipeline import Recorded
 from whyformer.models.reading import TextReader
+from whyformer.models.similarity import Side, pooled
 from whyformer.models.vocabulary import load_tokenizer
 from whyformer.targets import Resolver, class_index
-from whyformer.words import unknown_note
 
 
 class TowersPipeline(ImageWithText):
     """An image and texts, of which the model says how well each fits.
 
-    The texts are the classes: ``why("photo.jpg", text=["a cat", "a dog"], target="a cat")``.
+    The texts are the classes: ``why("photo.jpg", text=["a cat", "a dog"], target="a cat")``. Or
+    another image is compared: ``why("photo.jpg", similar_to="other.jpg")``.
     """
 
     kind = "towers"
+    beside = ("text", "similar_to")
     needs: ClassVar[Mapping[str, str]] = {
         "text": "compares an image with texts, and no text was given; give "
-        'text=["a cat", "a cup of coffee"], on the command line --text once for each'
+        'text=["a cat", "a cup of coffee"], on the command line --text once for each, or another '
+        "image as similar_to, on the command line --similar-to"
     }
 
     @property
@@ -41,24 +45,48 @@ class TowersPipeline(ImageWithText):
         """None: the classes are the texts that come with an image."""
         return None
 
+    def side(self, kind: str) -> EncoderPipeline:
+        """One tower as a model of its own: "image" or "text".
+
+        ``why.side("text")(("a cat", "a kitten"))``: why are two texts similar?
+        """
+        if kind not in ("image", "text"):
+            raise InputError(f"{self.name} has a side for image and one for text, not for {kind!r}")
+        explainer = Explainer(Side(self.model, kind), grid=self.explainer.grid)
+        notes = [f"the features are the {kind} tower's, projected as they meet the other tower's"]
+        if kind == "image":
+            return ImageEncoder(self.name, explainer, self._images, pooled, notes)
+        return SentenceEncoder(self.name, explainer, self._texts, pooled, notes)
+
+    def check_beside(self, given: Collection[str]) -> None:
+        if "similar_to" not in given:
+            super().check_beside(given)
+        elif "text" in given:
+            raise InputError(
+                f"{self.name} compares an image with texts or with another image; give text or "
+                "similar_to, not both"
+            )
+
     def record(
         self,
         inputs: ImageInput | Sequence[ImageInput],
         *,
         progress: bool = False,
         text: str | Sequence[str] = (),
+        similar_to: ImageInput | Sequence[ImageInput] | None = None,
     ) -> Recorded:
-        """Read images, each beside all texts, and run the model's forward once."""
+        """Read images, each beside all texts, or beside another image, in one forward."""
         texts = [text] if isinstance(text, str) else list(text)
+        if similar_to is not None:
+            self.check_beside({"text", "similar_to"} if texts else {"similar_to"})
+            return self.side("image").record(inputs, similar_to=similar_to)
         self.check_beside({"text"} if texts else {})
         read = self._texts.read(texts)
         twice = next((t for i, t in enumerate(texts) if t in texts[:i]), None)
         if twice is not None:
             raise InputError(f"the text {twice!r} is given twice; give every text once")
-        notes = unknown_note(read.pieces)
+        notes = list(read.notes)
         pixels = self._images.pixels(inputs, notes)
-        if self._texts.padded:
-            notes.append("the model reads the padding behind a text as well; it is not shown")
         explainer = Explainer(
             self.model, output=self.explainer.output, labels=texts, grid=self.explainer.grid
         )

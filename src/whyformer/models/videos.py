@@ -14,10 +14,11 @@ import torch.nn.functional as F
 from PIL import Image, ImageSequence
 from torch import Tensor
 
-from whyformer.errors import InputError, ModelError, first_line
+from whyformer.errors import InputError, ModelError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.files import FOLDER, IMAGE_ENDINGS, what_is
+from whyformer.models.hugging_face import is_prepared, load_processor
 from whyformer.models.images import MOST_PIXELS, ImageInput, read_image, readable, to_rgb
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.recording import Recording
@@ -173,19 +174,12 @@ def animation(source: Path | io.BytesIO, name: str, notes: list[str]) -> list[Im
 
 
 def video_pipeline(folder: Path, name: str, explainer: Explainer) -> VideoPipeline:
-    from transformers import AutoImageProcessor
-
-    if not (folder / "preprocessor_config.json").is_file():
+    if not is_prepared(folder):
         raise ModelError(
             f"{name} has no preprocessor_config.json: video processors that need torchvision are "
             "not used; prepare the pixels yourself and use whyformer.Explainer(model)"
         )
-    try:
-        processor = AutoImageProcessor.from_pretrained(
-            folder, backend="pil", local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:
-        raise ModelError(f"{name}'s image processor cannot be used: {first_line(error)}") from error
+    processor = load_processor(folder, name)
     config: Any = explainer.model.config
     count = getattr(config, "num_frames", None) or getattr(config, "frames_per_clip", None)
     if not isinstance(count, int):

@@ -11,11 +11,11 @@ const LABELS = {
 export const labelOf = ({ beside, kind }) => LABELS[`${beside[0]} ${kind}`] ?? "";
 
 /** Whether it may be a second picture. */
-export const compares = ({ beside, kind }) => kind === "image" && beside[0] === "similar_to";
+export const compares = ({ beside, kind }) => kind === "image" && beside.includes("similar_to");
 
 /** As the server takes it; null where the model lacks it still. */
 export function besideOf(model, typed, other) {
-  if (compares(model)) return other ? { similar_to: other } : {};
+  if (other && compares(model)) return { similar_to: other };
   if (!labelOf(model)) return {};
   const text = typed.trim();
   if (!text) return null;

@@ -73,7 +73,8 @@ async function answer() {
   running?.abort();
   running = null;
   showInput(state.model.kind, inputNow());
-  showBeside(besideLabel(state.model), state.beside, compares(state.model), state.other);
+  const second = compares(state.model) ? state.other : null;
+  showBeside(second ? "" : besideLabel(state.model), state.beside, compares(state.model), second);
   showAsking(state.model, state, shown.places, shown.document?.classes ?? []);
   remember();
   const input = inputNow();
