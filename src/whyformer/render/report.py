@@ -6,31 +6,13 @@ pictures from ``data:`` addresses, and nothing else.
 
 from __future__ import annotations
 
-import html
-import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body class="why-page">
-<main id="why-root"><noscript>This report needs JavaScript.</noscript></main>
-<script type="application/json" id="why-data">{data}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+from whyformer.render.templates import fill
 
 START = """
 %s(
@@ -41,8 +23,6 @@ START = """
 
 #: the viewer's scripts, in their order
 VIEWER = ("tools.js", "surfaces.js", "viewer.js")
-#: what could end a script element, or a line in old JavaScript
-UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def report_html(document: Mapping[str, Any]) -> str:
@@ -60,19 +40,7 @@ def page_html(
         f"default-src 'none'; img-src data:; media-src data:; script-src '{source_hash(script)}'; "
         f"style-src '{source_hash(style)}'; base-uri 'none'; form-action 'none'"
     )
-    return PAGE.format(
-        policy=policy,
-        title=html.escape(f"{document['title']} · whyformer"),
-        style=style,
-        data=embedded_json(document),
-        script=script,
-    )
-
-
-def embedded_json(document: Mapping[str, Any]) -> str:
-    """JSON that may stand inside a script element."""
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(UNSAFE)
+    return fill("page.html", document=document, policy=policy, style=style, script=script)
 
 
 def asset(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,11 @@ import numpy as np
 from whyformer import __version__
 from whyformer.errors import InputError, nearest
 from whyformer.files import write_whole
-from whyformer.render.colour import coloured, hexadecimal, ink, readable_on
+from whyformer.render.colour import coloured, ink, readable_on
 from whyformer.render.document import piece_entry, png_bytes
 from whyformer.render.matrix import matrix_picture, names_of, shares_of
 from whyformer.render.report import page_html
+from whyformer.render.templates import fill
 from whyformer.words import printable, shorten
 
 if TYPE_CHECKING:
@@ -157,21 +157,16 @@ def _source(name: str, share: float, colour: bool) -> str:
 def story_fragment(written: Written) -> str:
     """For notebooks: the text, and a table of the words that each word came from."""
     shares = shares_of(written)
-    rows = []
+    words = []
     for number, probability in enumerate(written.probabilities.tolist()):
         place = written.start + number
-        cells = []
-        for piece, share in zip(written.pieces[:place], shares[number], strict=False):
-            ground = coloured(np.asarray(max(share, 0.0)), ink(0))
-            style = f"background:{hexadecimal(ground)};color:{hexadecimal(readable_on(ground))}"
-            cells.append(f'{escape(piece.gap)}<span style="{style}">{escape(piece.text)}</span>')
-        name = escape(written.pieces[place].text)
-        rows.append(
-            f"<details><summary><b>{name}</b> {probability:.2f}</summary>"
-            f'<div style="white-space:pre-wrap">{"".join(cells)}</div></details>'
+        grounds = coloured(shares[number, :place].clip(0), ink(0))
+        letters = [readable_on(ground) for ground in grounds]
+        words.append(
+            {
+                "text": written.pieces[place].text,
+                "probability": probability,
+                "sources": zip(written.pieces[:place], grounds, letters, strict=True),
+            }
         )
-    notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in written.notes)
-    style = "background:#fff;color:#202124;padding:12px;border-radius:8px;line-height:1.8"
-    text = escape(written.text)
-    words = f'<p style="white-space:pre-wrap">{text}</p>'
-    return f'<div style="{style}">{words}{"".join(rows)}{notes}</div>'
+    return fill("story.html", text=written.text, words=words, notes=written.notes)
