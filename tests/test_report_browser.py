@@ -193,6 +193,29 @@ def test_the_opacity_slider(open_report: Any) -> None:
         assert float(opacity) == int(value) / 100
 
 
+def test_a_photo_that_was_cut_has_a_frame_and_patches_inside_of_it(open_report: Any) -> None:
+    document = image_document()
+    source = document["image"]["src"]
+    crop = {"width": 400, "height": 200, "box": [20, 40, 180, 360], "src": source}
+    document["image"]["crop"] = crop
+    page = open_report(document)
+    photo = page.locator(".why-photo").bounding_box()
+    stage = page.locator(".why-stage").bounding_box()
+    assert photo["width"] == pytest.approx(2 * photo["height"], abs=1)
+    for edge, side, share in (("x", "width", 0.1), ("y", "height", 0.1)):
+        assert stage[edge] - photo[edge] == pytest.approx(share * photo[side], abs=1)
+        assert stage[side] == pytest.approx(0.8 * photo[side], abs=1)
+    page.locator(".why-stage").hover(position=centre(7, page))
+    assert "row 2, column 2" in reading(page)
+    press(page, "What it saw")
+    assert page.locator(".why-unseen").is_hidden()
+    stage = page.locator(".why-stage").bounding_box()
+    assert stage["width"] == pytest.approx(photo["width"], abs=1)
+    assert stage["height"] == pytest.approx(stage["width"], abs=1)
+    press(page, "Whole photo")
+    assert page.locator(".why-unseen").is_visible()
+
+
 def test_pointing_at_a_patch_reads_its_score_and_moves_nothing(open_report: Any) -> None:
     document = image_document()
     document["views"][0]["scores"] = peak(7, 0.3, 0.02)

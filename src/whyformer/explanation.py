@@ -35,7 +35,8 @@ class Part:
     """One input of the model: its tokens and their relevance, on the scale of all parts.
 
     For people it is shown as ``pieces`` of a text or as a ``picture`` (batch, channels, height,
-    width), such as a ``sound``'s spectrogram or a video's frames side by side; ``title`` names it.
+    width), such as a ``sound``'s spectrogram or a video's frames side by side; ``crops`` say which
+    part of each photo that is. ``title`` names it.
     """
 
     tokens: Tokens
@@ -43,6 +44,7 @@ class Part:
     input_relevance: Tensor | None = None
     pieces: list[list[Piece]] | None = field(default=None, repr=False)
     picture: Tensor | None = field(default=None, repr=False)
+    crops: list[Crop | None] | None = field(default=None, repr=False)
     sound: Sound | None = field(default=None, repr=False)
     title: str = ""
 
@@ -127,7 +129,7 @@ class Explanation:
         """The same with other pieces, picture, sound or title of the part with that name."""
         part = self.part(name)
         parts = tuple(replace(p, **shown) if p is part else p for p in self.parts)
-        main = {k: v for k, v in shown.items() if k in ("pieces", "picture")}
+        main = {k: v for k, v in shown.items() if k in ("pieces", "picture", "crops")}
         return replace(self, parts=parts, **(main if part is self.parts[0] else {}))
 
     @property

@@ -3,26 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from PIL import Image
 from torch import Tensor
 
 from whyformer.errors import InputError
 from whyformer.tokens import upsampled
 
+#: photos of which less is cut off count as whole
+WHOLE = 0.99
+#: a kept photo's most pixels at the longer side, and at that of what was seen
+LARGEST, LARGEST_SEEN = 2048, 768
+
 
 @dataclass(frozen=True)
 class Crop:
-    """What a model saw of a photo of ``size`` (height, width): top, left, bottom, right."""
+    """What a model saw of a photo of ``size`` (height, width): top, left, bottom, right.
+
+    ``photo`` is the photo itself, made smaller, where a part of it was not seen.
+    """
 
     size: tuple[int, int]
     box: tuple[int, int, int, int]
+    photo: Image.Image | None = field(default=None, repr=False, compare=False)
 
     @property
     def share(self) -> float:
         """Of the photo's area."""
         top, left, bottom, right = self.box
         return (bottom - top) * (right - left) / (self.size[0] * self.size[1])
+
+    @property
+    def shares(self) -> tuple[float, float, float, float]:
+        """Left, top, right, bottom in shares of the photo."""
+        (height, width), (top, left, bottom, right) = self.size, self.box
+        return left / width, top / height, right / width, bottom / height
+
+    @property
+    def whole(self) -> bool:
+        return self.share >= WHOLE
+
+    def keeping(self, photo: Image.Image) -> Crop:
+        """The same with the photo, for pictures of what was cut off."""
+        if self.whole:
+            return self
+        top, left, bottom, right = self.box
+        seen = max(bottom - top, right - left)
+        share = min(1.0, LARGEST_SEEN / seen, LARGEST / max(self.size))
+        size = max(1, round(photo.width * share)), max(1, round(photo.height * share))
+        return replace(self, photo=photo.resize(size, Image.Resampling.LANCZOS, reducing_gap=3))
 
     def scaled(self, size: tuple[int, int]) -> Crop:
         """The same part of a photo of another size."""

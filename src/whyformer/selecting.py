@@ -30,7 +30,7 @@ def select(explanation: Explanation, sample: int) -> Explanation:
 
     parts = tuple(
         replace(
-            within(part, "relevance", "input_relevance", "pieces", "picture"),
+            within(part, "relevance", "input_relevance", "pieces", "picture", "crops"),
             tokens=tokens(part.tokens),
             sound=part.sound and within(part.sound, "samples"),
         )

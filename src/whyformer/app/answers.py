@@ -133,5 +133,5 @@ def to_file(question: FileQuestion, reading: Reading, check: Check) -> bytes:
             return written(question, reading, check).save(path, reading.title).read_bytes()
         sheet = lay_out(question, reading, check)
         check()
-        look = Look(opacity=question.opacity, smooth=question.smooth)
+        look = Look(opacity=question.opacity, smooth=question.smooth, cropped=question.cropped)
         return save_sheet(sheet, path, pieces=question.pieces, look=look).read_bytes()

@@ -98,6 +98,9 @@ class FileQuestion(WritingQuestion):
     opacity: float = Field(0.85, ge=0, le=1, description="of the map over the image")
     smooth: bool = Field(True, description="a smooth map; otherwise patches")
     pieces: bool = Field(False, description="a text's word pieces, not its words")
+    cropped: bool = Field(
+        False, description="only what the model saw of a photo, without the rest around it"
+    )
 
 
 class BlockQuestion(Question):

@@ -159,6 +159,11 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         "--opacity", type=_share, default=0.85, help="of the map over the image, 0 to 1"
     )
     group.add_argument(
+        "--cropped",
+        action="store_true",
+        help="draw only the part of a photo that the model saw, not a frame in the whole photo",
+    )
+    group.add_argument(
         "--scale",
         choices=("own", "shared"),
         default="own",
@@ -200,6 +205,7 @@ def check_look(options: argparse.Namespace, kind: str) -> None:
     """Refuse what the picture of such an input cannot show."""
     given = {"--pieces": ("text", options.pieces), "--patches": ("image", options.patches)}
     given["--contour"] = ("image", options.contour is not None)
+    given["--cropped"] = ("image", options.cropped)
     for name, (fits, chosen) in given.items():
         drawn = "image" if kind in ("sound", "video") else kind
         if chosen and drawn != fits:
@@ -250,6 +256,7 @@ def look_of(options: argparse.Namespace) -> Look:
         width=options.size,
         dpi=options.dpi,
         fragment=options.fragment,
+        cropped=options.cropped,
     )
 
 

@@ -124,7 +124,7 @@ def _limited(settings: Any) -> bool:
 
 
 class SpeechPipeline(AnsweringPipeline):
-    """A model that writes what it hears: Whisper and its kin."""
+    """A model that writes what it hears: Whisper and similar ones."""
 
     kind, takes = "speech", "sound"
 
@@ -153,7 +153,7 @@ class SpeechPipeline(AnsweringPipeline):
 
 
 class TextToTextPipeline(AnsweringPipeline):
-    """A model that writes a text from a text: T5, BART, Marian and their kin."""
+    """A model that writes a text from a text: T5, BART, Marian and similar ones."""
 
     kind, takes = "translation", "text"
 

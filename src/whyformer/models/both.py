@@ -47,12 +47,12 @@ class BothPipeline(ImageWithText):
             )
         read = self._texts.read(texts)
         notes = list(read.notes)
-        pixels = self._images.pixels(inputs, notes)
+        pixels, shown = self._images.pixels(inputs, notes)
         mask = torch.ones(len(pixels), *pixels.shape[-2:], dtype=torch.long)
         recording = self.explainer.record(
             {**read.inputs, "pixel_values": pixels, "pixel_mask": mask}
         )
-        return RecordedBoth(self, recording, self._images.picture(pixels), read, tuple(notes))
+        return RecordedBoth(self, recording, shown, read, tuple(notes))
 
 
 class RecordedBoth(RecordedImageWithText):
@@ -60,7 +60,7 @@ class RecordedBoth(RecordedImageWithText):
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         found = self._recording.explain(target, method, preset, **options)
-        found = found.showing("pixel_values", picture=self._picture, title="image")
+        found = found.showing("pixel_values", **self._shown, title="image")
         found = found.showing("input_ids", pieces=self._read.pieces, title="text")
         return replace(found, notes=(*self._notes, *found.notes))
 

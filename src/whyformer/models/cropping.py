@@ -16,8 +16,6 @@ TOLERANCE = 0.03
 SNAP = 0.005
 #: pixels at the longer side of what is sent through the preprocessing
 LARGEST = 1024
-#: photos of which less is cut off count as whole
-WHOLE = 0.99
 
 
 def crop_of(size: tuple[int, int], read: Callable[[Image.Image], Tensor]) -> Crop | None:
@@ -80,7 +78,7 @@ def _ends(values: np.ndarray, length: int) -> tuple[int, int] | None:
 
 def crop_note(crops: Sequence[Crop | None]) -> list[str]:
     """What the model did not see, said in a sentence."""
-    cut = [crop for crop in crops if crop is not None and crop.share < WHOLE]
+    cut = [crop for crop in crops if crop is not None and not crop.whole]
     if not cut:
         return []
     (height, width), (top, left, bottom, right) = cut[0].size, cut[0].box

@@ -131,8 +131,8 @@ class ImageEncoder(EncoderPipeline):
         return self._images._prepared_example()
 
     def prepare(self, given: ImageInput | Sequence[ImageInput], notes: list[str]) -> Prepared:
-        pixels = self._images.pixels(given, notes)
-        return Prepared({"pixel_values": pixels}, {"picture": self._images.picture(pixels)})
+        pixels, shown = self._images.pixels(given, notes)
+        return Prepared({"pixel_values": pixels}, shown)
 
 
 class SentenceEncoder(EncoderPipeline):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from torch import Tensor
-
 from whyformer.explainer import Explainer
-from whyformer.models.images import ImagePipeline
+from whyformer.models.images import ImagePipeline, Shown
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.reading import ReadTexts, TextReader
 from whyformer.recording import Recording
@@ -42,10 +40,10 @@ class RecordedImageWithText(Recorded):
         self,
         pipeline: Pipeline,
         recording: Recording,
-        picture: Tensor,
+        shown: Shown,
         read: ReadTexts,
         notes: tuple[str, ...],
     ) -> None:
         super().__init__(pipeline, recording.logits)
-        self._recording, self._picture, self._read = recording, picture, read
+        self._recording, self._shown, self._read = recording, shown, read
         self._notes = notes

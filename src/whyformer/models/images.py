@@ -29,6 +29,8 @@ from whyformer.recording import Recording
 #: larger images are refused: decoding them can take all memory
 MOST_PIXELS = 100_000_000
 
+#: how an explanation shows images: ``picture`` and ``crops``
+Shown = dict[str, Any]
 ImageInput = str | Path | bytes | Image.Image | np.ndarray
 
 
@@ -58,12 +60,8 @@ class ImagePipeline(Pipeline):
     ) -> Recorded:
         """Read one image or several, and run the model's forward once for all of them."""
         notes: list[str] = []
-        images = self._read(inputs, notes)
-        crops = [self.crop(image.size) for image in images]
-        pixels = self._prepare(images)
-        notes += crop_note(crops)
-        recording = self.explainer.record(pixels)
-        return RecordedImages(self, recording, self.picture(pixels), tuple(notes), crops)
+        pixels, shown = self.pixels(inputs, notes)
+        return RecordedImages(self, self.explainer.record(pixels), shown, tuple(notes))
 
     def _read(
         self, inputs: ImageInput | Sequence[ImageInput], notes: list[str]
@@ -73,11 +71,19 @@ class ImagePipeline(Pipeline):
             raise InputError("the list of images is empty; give at least one")
         return [read_image(item, notes) for item in given]
 
-    def pixels(self, inputs: ImageInput | Sequence[ImageInput], notes: list[str]) -> Tensor:
-        """One image or several as the model reads them; what it does not see goes to the notes."""
+    def pixels(
+        self, inputs: ImageInput | Sequence[ImageInput], notes: list[str]
+    ) -> tuple[Tensor, Shown]:
+        """One image or several as the model reads them, and as people are shown them.
+
+        What the model does not see goes to the notes.
+        """
         images = self._read(inputs, notes)
-        notes += crop_note([self.crop(image.size) for image in images])
-        return self._prepare(images)
+        crops = [self.crop(image.size) for image in images]
+        notes += crop_note(crops)
+        pixels = self._prepare(images)
+        kept = [crop and crop.keeping(image) for crop, image in zip(crops, images, strict=True)]
+        return pixels, {"picture": self.picture(pixels), "crops": kept}
 
     def crop(self, size: tuple[int, int]) -> Crop | None:
         """What the model sees of a photo of that size (width, height), where that is known."""
@@ -91,7 +97,7 @@ class ImagePipeline(Pipeline):
         Without ``maps`` only methods can be asked that read no attention maps.
         """
         recording = Recording(self.explainer, self.normalise(picture), maps=maps)
-        return RecordedImages(self, recording, picture, ())
+        return RecordedImages(self, recording, {"picture": picture}, ())
 
     def read(self, image: Image.Image) -> Tensor:
         """A picture as the model's own preprocessing leaves it, before it normalises.
@@ -147,13 +153,11 @@ class RecordedImages(Recorded):
         self,
         pipeline: Pipeline,
         recording: Recording,
-        picture: Tensor,
+        shown: Shown,
         notes: tuple[str, ...],
-        crops: list[Crop | None] | None = None,
     ) -> None:
         super().__init__(pipeline, recording.logits)
-        self._recording, self._picture, self._notes = recording, picture, notes
-        self._crops = crops
+        self._recording, self._shown, self._notes = recording, shown, notes
 
     @property
     def units(self) -> list[list[int]]:
@@ -161,9 +165,8 @@ class RecordedImages(Recorded):
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         explanation = self._recording.explain(target, method, preset, **options)
-        explanation = explanation.showing(explanation.tokens.name, picture=self._picture)
-        notes = (*self._notes, *explanation.notes)
-        return replace(explanation, notes=notes, crops=self._crops)
+        explanation = explanation.showing(explanation.tokens.name, **self._shown)
+        return replace(explanation, notes=(*self._notes, *explanation.notes))
 
 
 def read_image(source: ImageInput, notes: list[str]) -> Image.Image:

@@ -86,13 +86,13 @@ class TowersPipeline(ImageWithText):
         if twice is not None:
             raise InputError(f"the text {twice!r} is given twice; give every text once")
         notes = list(read.notes)
-        pixels = self._images.pixels(inputs, notes)
+        pixels, shown = self._images.pixels(inputs, notes)
         explainer = Explainer(
             self.model, output=self.explainer.output, labels=texts, grid=self.explainer.grid
         )
         explainer.problem = self.problem(len(texts))
         recording = explainer.record({"pixel_values": pixels, **read.inputs})
-        return RecordedTowers(self, recording, self._images.picture(pixels), read, tuple(notes))
+        return RecordedTowers(self, recording, shown, read, tuple(notes))
 
     def problem(self, texts: int) -> str:
         """A sigmoid judges every text on its own; a softmax needs several."""
@@ -121,9 +121,7 @@ class RecordedTowers(RecordedImageWithText):
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         explanation = self._recording.explain(target, method, preset, **options)
-        explanation = explanation.showing(
-            explanation.tokens.name, picture=self._picture, title="image"
-        )
+        explanation = explanation.showing(explanation.tokens.name, **self._shown, title="image")
         notes = (*self._notes, *explanation.notes)
         return self._showing_texts(replace(explanation, notes=notes, one_scale=False), target)
 
@@ -149,7 +147,7 @@ class RecordedTowers(RecordedImageWithText):
 def towers_pipeline(folder: Path, name: str, explainer: Explainer) -> TowersPipeline:
     model: Any = explainer.model
     images = prepared_by(load_processor(folder, name), name, explainer)
-    if images.pixels(Image.new("RGB", (32, 32)), []).ndim != 4:
+    if images.pixels(Image.new("RGB", (32, 32)), [])[0].ndim != 4:
         raise ModelError(f"{name} compares videos with texts; whyformer loads towers for images")
     tokenizer = load_tokenizer(folder, name)
     # SigLIP learnt from texts that were all padded to the same length, without a mask.

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from whyformer.render.document import jpeg_data
 from whyformer.render.image import blended, stretched
 from whyformer.render.palettes import map_colours
-from whyformer.render.records import HEIGHT, Record, jpeg_data, map_of
+from whyformer.render.records import HEIGHT, Record, map_of
 from whyformer.render.sheet import ClassScore, View
 
 #: a class's words that are listed, and classes

@@ -18,6 +18,7 @@ from PIL import Image
 
 from whyformer import __version__
 from whyformer.explanation import Sound
+from whyformer.photo import Crop
 from whyformer.render.colour import colour_stops, scale
 from whyformer.render.image import enlarged
 from whyformer.render.sheet import ClassScore, Sheet, View
@@ -61,6 +62,8 @@ def _part(sheet: Sheet, for_page: bool, picture: str = "") -> dict[str, Any]:
         data["image"] = {"width": width, "height": height, "grid": [rows, columns]}
         if for_page:
             data["image"]["src"] = picture or png_data(enlarged(sheet.image))
+        if sheet.crop is not None and not sheet.crop.whole:
+            data["image"]["crop"] = _crop(sheet.crop, for_page)
     else:
         data["pieces"] = [piece_entry(piece) for piece in sheet.pieces or []]
     if for_page and sheet.frames > 1:
@@ -79,6 +82,15 @@ def _part(sheet: Sheet, for_page: bool, picture: str = "") -> dict[str, Any]:
     return data
 
 
+def _crop(crop: Crop, for_page: bool) -> dict[str, Any]:
+    """The photo that the image was cut out of: its size, and top, left, bottom, right in it."""
+    height, width = crop.size
+    entry: dict[str, Any] = {"width": width, "height": height, "box": list(crop.box)}
+    if for_page and crop.photo is not None:
+        entry["src"] = jpeg_data(crop.photo)
+    return entry
+
+
 def piece_entry(p: Piece) -> dict[str, Any]:
     return (
         {"text": p.text, "gap": p.gap, "word": p.word, "content": p.word is not None}
@@ -90,6 +102,13 @@ def piece_entry(p: Piece) -> dict[str, Any]:
 def png_data(image: Image.Image) -> str:
     """An image as a data address."""
     return "data:image/png;base64," + base64.b64encode(png_bytes(image)).decode("ascii")
+
+
+def jpeg_data(image: Image.Image) -> str:
+    """The same, small."""
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=75)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def wav_data(sound: Sound) -> str:

@@ -48,7 +48,10 @@ class Writing:
 
 @dataclass(frozen=True)
 class Picture:
-    """Pixels; ``titles`` (rows of columns) are shown on hover."""
+    """Pixels; ``titles`` (rows of columns) are shown on hover.
+
+    They lie in ``titled``: left, top, right, bottom in shares of the picture.
+    """
 
     x: float
     y: float
@@ -56,6 +59,7 @@ class Picture:
     height: float
     image: Image.Image
     titles: Sequence[Sequence[str]] = ()
+    titled: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)
 
 
 Mark = Box | Writing | Picture

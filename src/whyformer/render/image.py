@@ -15,6 +15,8 @@ LEAST_SIDE = 384
 FADE = 0.75
 #: how much the ground is darkened and greyed where nothing spoke
 DIMMED, GREYED = 0.35, 0.5
+#: how much of a photo is left where the model did not see it
+UNSEEN = 0.3
 
 
 def enlarged(image: Image.Image, least: int = LEAST_SIDE) -> Image.Image:
@@ -58,6 +60,11 @@ def overlay(
     if contour is not None:
         draw_contour(mixed, heat >= contour, line)
     return mixed
+
+
+def faded(image: Image.Image) -> Image.Image:
+    """A photo where the model did not see it: pale, so that nobody takes it for the map's zero."""
+    return Image.blend(Image.new("RGB", image.size, "white"), image.convert("RGB"), UNSEEN)
 
 
 def blended(ground: np.ndarray, heat: np.ndarray, opacity: float, colours: Colours) -> np.ndarray:

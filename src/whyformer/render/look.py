@@ -14,7 +14,8 @@ class Look:
     ``opacity``, ``smooth`` and ``contour`` are ``overlay``'s. ``shared``: one scale for all classes
     of a method, rather than one for each map. ``colours``: one of matplotlib's names, such as
     "magma", "Blues" or "RdBu_r". ``width``: the figure's, in inches. ``dpi``: a picture's pixels an
-    inch. ``fragment``: LaTeX without a preamble, for a document's input.
+    inch. ``fragment``: LaTeX without a preamble, for a document's input. ``cropped``: only what the
+    model saw of a photo, rather than a frame around it.
     """
 
     opacity: float = 0.85
@@ -25,6 +26,7 @@ class Look:
     width: float | None = None
     dpi: int = 192
     fragment: bool = False
+    cropped: bool = False
 
     @property
     def reduction(self) -> float:

@@ -18,8 +18,9 @@ from whyformer.render.figure import (
     wrapped,
 )
 from whyformer.render.fonts import font_notes
-from whyformer.render.image import colour_bar, draw_frame, overlay
+from whyformer.render.image import colour_bar
 from whyformer.render.look import Look
+from whyformer.render.mapped import crop_drawn, ground_of, mapped
 from whyformer.render.palettes import check_colours, map_colours
 from whyformer.render.scaling import ends, scaled
 from whyformer.render.sheet import ClassScore, Sheet, View
@@ -53,16 +54,13 @@ def image_figure(sheet: Sheet, look: Look | None = None, side: int | None = None
     One method: the image, then a map for each class. Several: a row for each class that was asked
     about, a column for each method.
     """
-    assert sheet.image is not None
     look = look or Look()
-    image, sheet = sheet.image, scaled(sheet, look.shared)
+    image, sheet = ground_of(sheet, look), scaled(sheet, look.shared)
     several = len(sheet.methods) > 1
     rows = _by_class(sheet) if several else _one_after_another(sheet)
     columns = max(len(row) for row in rows)
     usual = WIDTH if sheet.kind in WIDE else 320
     width, height = _panel_size(image, columns, look, side or (224 if several else usual))
-    pixels = max(1, round(width * look.zoom)), max(1, round(height * look.zoom))
-    picture = image.resize(pixels, Image.Resampling.BICUBIC)
     figure = Figure(2 * MARGIN + columns * (width + GAP) + BAR_ROOM)
     y = float(MARGIN)
     for row in rows:
@@ -74,7 +72,7 @@ def image_figure(sheet: Sheet, look: Look | None = None, side: int | None = None
             x = MARGIN + column * (width + GAP)
             figure.write(x, y + room - 6 - len(lines) * leading(CAPTION), lines, CAPTION)
             if not cell.blank:
-                figure.marks.append(_panel(cell.view, picture, look, x, y + room, width, height))
+                figure.marks.append(_panel(sheet, cell.view, look, x, y + room, width, height))
             if cell.view is not None and not same:
                 low, high = (f"{end:.2g}" for end in cell.view.span)
                 figure.write(x, y + room + height + 2, [f"{low} to {high}"], SMALL, QUIET)
@@ -104,29 +102,21 @@ def _panel_size(image: Image.Image, columns: int, look: Look, side: int) -> tupl
 
 
 def _panel(
+    sheet: Sheet,
     view: View | None,
-    picture: Image.Image,
     look: Look,
     x: float,
     y: float,
     width: float,
     height: float,
 ) -> Picture:
+    pixels = max(1, round(width * look.zoom)), max(1, round(height * look.zoom))
+    shown = mapped(sheet, view, look, pixels, line=max(1, round(look.zoom)))
     if view is None:
-        return Picture(x, y, width, height, picture)
-    shown = overlay(
-        picture,
-        view.share,
-        opacity=look.opacity,
-        smooth=look.smooth,
-        contour=look.contour,
-        colours=map_colours(view.signed, look.colours),
-        line=max(1, round(look.zoom)),
-    )
-    if view.box is not None:
-        draw_frame(shown, view.box, max(2, round(2 * look.zoom)))
+        return Picture(x, y, width, height, shown)
     titles = [[f"{score:.3g}" for score in row] for row in view.scores]
-    return Picture(x, y, width, height, shown, titles)
+    crop = crop_drawn(sheet, look)
+    return Picture(x, y, width, height, shown, titles, crop.shares if crop else (0, 0, 1, 1))
 
 
 def _one_after_another(sheet: Sheet) -> list[list[Cell]]:

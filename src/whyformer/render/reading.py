@@ -13,6 +13,7 @@ from torch import Tensor
 
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation, Part
+from whyformer.photo import Crop
 from whyformer.tokens import Tokens
 from whyformer.words import Piece
 
@@ -81,7 +82,10 @@ def _explanation(
     classes = all(target is not None and target >= 0 for target in targets)
     asked = torch.tensor([targets] if several else targets) if classes else None
     words = () if classes or None in targets else tuple(view["label"] for view in views)
-    part = Part(tokens, relevance, pieces=pieces, picture=picture)
+    crops: list[Crop | None] | None = None
+    if "crop" in data.get("image", {}):
+        crops = [_crop(data["image"]["crop"])]
+    part = Part(tokens, relevance, pieces=pieces, picture=picture, crops=crops)
     logits, labels = _classes(data)
     return Explanation(
         relevance=relevance,
@@ -98,7 +102,14 @@ def _explanation(
         problem=data["problem"],
         pieces=pieces,
         picture=picture,
+        crops=crops,
     )
+
+
+def _crop(stored: dict[str, Any]) -> Crop:
+    """Where the map lies in the photo; the photo itself is in no file."""
+    top, left, bottom, right = stored["box"]
+    return Crop((stored["height"], stored["width"]), (top, left, bottom, right))
 
 
 def _tokens(data: dict[str, Any], count: int) -> Tokens:

@@ -8,16 +8,14 @@ image's has its ``map`` on the scale of its colours, -127 to 127 in bytes, row b
 from __future__ import annotations
 
 import base64
-import io
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from whyformer.render.document import class_entry
-from whyformer.render.image import draw_frame, overlay
+from whyformer.render.document import class_entry, jpeg_data
 from whyformer.render.look import Look
-from whyformer.render.palettes import map_colours
+from whyformer.render.mapped import ground_of, mapped
 from whyformer.render.scaling import scaled, units_of
 from whyformer.render.sheet import Sheet, View
 
@@ -37,7 +35,7 @@ def record_of(sheet: Sheet, look: Look, pieces: bool = False) -> Record:
         "views": [_view(sheet, view, pieces) for view in sheet.views],
     }
     if sheet.image is not None:
-        record["thumbnail"] = jpeg_data(thumbnail(sheet.image, sheet.views[0], look))
+        record["thumbnail"] = jpeg_data(thumbnail(sheet, sheet.views[0], look))
     else:
         read = [piece for piece in sheet.pieces or [] if piece.word is not None]
         record["text"] = "".join(piece.gap + piece.text for piece in read).strip()
@@ -76,24 +74,8 @@ def _place(sheet: Sheet, view: View) -> str:
     return f"row {row + 1}, column {column + 1}"
 
 
-def thumbnail(image: Image.Image, view: View, look: Look) -> Image.Image:
+def thumbnail(sheet: Sheet, view: View, look: Look) -> Image.Image:
+    image = ground_of(sheet, look)
     share = min(WIDTH / image.width, HEIGHT / image.height)
     size = max(1, round(image.width * share)), max(1, round(image.height * share))
-    small = overlay(
-        image.resize(size, Image.Resampling.BICUBIC),
-        view.share,
-        opacity=look.opacity,
-        smooth=look.smooth,
-        contour=look.contour,
-        colours=map_colours(view.signed, look.colours),
-    )
-    if view.box is not None:
-        draw_frame(small, view.box, 2)
-    return small
-
-
-def jpeg_data(image: Image.Image) -> str:
-    """An image as a data address, small."""
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=75)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return mapped(sheet, view, look, size)

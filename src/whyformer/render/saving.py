@@ -132,6 +132,7 @@ def _save_html(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> Non
         "smooth": look.smooth,
         "pieces": pieces,
         "shared": look.shared,
+        "cropped": look.cropped,
         "colours": page_colours(look.colours),
     }
     write_whole(path, report_html({**document(sheet, for_page=True), "start": start}))

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from whyformer.explanation import Sound
+from whyformer.photo import Crop
 from whyformer.words import Piece, Word, words_of
 
 #: negative scores smaller than this share of the largest are rounding, not relevance
@@ -126,7 +127,7 @@ class Sheet:
 
     ``kind`` is "image" or "text", or "sound" and "video", whose ``image`` is the spectrogram or
     the ``frames`` side by side. Further inputs of the model stand on the sheets of ``others``;
-    ``part`` is what this one is called among them.
+    ``part`` is what this one is called among them. ``crop`` says what part of a photo ``image`` is.
     """
 
     kind: str
@@ -138,6 +139,7 @@ class Sheet:
     views: list[View]
     notes: list[str]
     image: Image.Image | None = None
+    crop: Crop | None = None
     pieces: list[Piece] | None = None
     sound: Sound | None = field(default=None, repr=False)
     frames: int = 1

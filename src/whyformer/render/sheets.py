@@ -87,6 +87,7 @@ def parts_of(explanation: Explanation) -> tuple[Part, ...]:
         explanation.relevance,
         pieces=explanation.pieces,
         picture=explanation.picture,
+        crops=explanation.crops,
     )
     first, *others = explanation.parts
     return (replace(main, sound=first.sound, title=first.title), *others)
@@ -117,6 +118,7 @@ def _sheet(
         views=views,
         notes=[],
         image=None if part.picture is None else picture_of(part.picture[sample]),
+        crop=part.crops[sample] if part.crops else None,
         pieces=part.pieces[sample] if part.pieces and part.picture is None else None,
         sound=sound,
         frames=part.tokens.volume[0] if part.tokens.volume else 1,

@@ -40,10 +40,13 @@ def _picture(mark: Picture) -> str:
     place = f'transform="translate({mark.x:.2f} {mark.y:.2f})"'
     size = f'width="{mark.width:.2f}" height="{mark.height:.2f}"'
     shapes = []
+    left, top, right, bottom = mark.titled
+    x, y = left * mark.width, top * mark.height
     for row, titles in enumerate(mark.titles):
-        wide, high = mark.width / len(titles), mark.height / len(mark.titles)
+        wide = (right - left) * mark.width / len(titles)
+        high = (bottom - top) * mark.height / len(mark.titles)
         shapes += [
-            f'<rect x="{column * wide:.2f}" y="{row * high:.2f}" width="{wide:.2f}" '
+            f'<rect x="{x + column * wide:.2f}" y="{y + row * high:.2f}" width="{wide:.2f}" '
             f'height="{high:.2f}" fill-opacity="0"><title>{title}</title></rect>'
             for column, title in enumerate(titles)
         ]

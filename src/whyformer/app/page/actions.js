@@ -26,7 +26,7 @@ export function listenForActions(current, say, fail) {
 
 async function download(format, { question, input, look }, say) {
   const opacity = look.opacity / 100;
-  const drawn = { format, opacity, smooth: look.smooth, pieces: look.pieces };
+  const drawn = { format, opacity, smooth: look.smooth, pieces: look.pieces, cropped: look.cropped };
   const response = await ask("save", { ...question, ...drawn }, input);
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());

@@ -20,7 +20,7 @@ export function readAddress(hash = location.hash) {
     else if (fields.has(name) && Number.isInteger(number)) settings[name] = number;
   }
   const opacity = Number(fields.get("opacity"));
-  const look = { smooth: !fields.has("patches"), pieces: fields.has("pieces") };
+  const look = { smooth: !fields.has("patches"), pieces: fields.has("pieces"), cropped: fields.has("cropped") };
   if (fields.has("opacity") && opacity >= 0 && opacity <= 100) look.opacity = opacity;
   return { ...settings, look };
 }
@@ -40,6 +40,7 @@ export function makeAddress(state, usual) {
   if (preset !== usual.preset) fields.set("preset", preset);
   if (look.opacity !== usual.opacity) fields.set("opacity", look.opacity);
   if (!look.smooth) fields.set("patches", "1");
+  if (look.cropped) fields.set("cropped", "1");
   if (look.pieces) fields.set("pieces", "1");
   return `#${fields}`;
 }

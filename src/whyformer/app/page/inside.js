@@ -91,8 +91,8 @@ export function makeInside(current) {
     byId("inside-alert").hidden = true;
     showDials(now.classes);
     document.start = { ...state.look, all: true };
-    const changed = ({ smooth, opacity, pieces, chosen }) => {
-      state.look = { smooth, opacity, pieces, chosen };
+    const changed = ({ smooth, opacity, pieces, cropped, chosen }) => {
+      state.look = { smooth, opacity, pieces, cropped, chosen };
     };
     const before = takeDown;
     takeDown = whyformerViewer(byId("inside-view"), document, { changed });

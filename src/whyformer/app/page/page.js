@@ -29,7 +29,7 @@ const state = {
   other: null,
   targets: [],
   all: false,
-  look: { opacity: usual.opacity, smooth: true, pieces: false, chosen: null },
+  look: { opacity: usual.opacity, smooth: true, pieces: false, cropped: false, chosen: null },
 };
 let shown = { targets: [], newest: 0, document: null, places: [] };
 let remembering;
@@ -229,8 +229,8 @@ function fail(error) {
   byId("alert").textContent = error.message;
 }
 
-function onChanged({ opacity, smooth, pieces, chosen, target, playing }) {
-  state.look = { opacity, smooth, pieces, chosen, target, playing };
+function onChanged({ opacity, smooth, pieces, cropped, chosen, target, playing }) {
+  state.look = { opacity, smooth, pieces, cropped, chosen, target, playing };
   remember();
 }
 

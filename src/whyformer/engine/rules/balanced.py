@@ -56,7 +56,7 @@ class ConstantWeights:
 
 @dataclass(frozen=True)
 class ConstantDeviation:
-    """(x - mean) / d with d constant: LayerNorm, RMSNorm and their kin, spelled out or not."""
+    """(x - mean) / d with d constant: LayerNorm, RMSNorm and similar ones, spelled out or not."""
 
     def __call__(self, op: Operation, slot: Tensor) -> Slots:
         return op.constant_deviation(slot)

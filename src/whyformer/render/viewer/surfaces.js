@@ -43,6 +43,7 @@
     const layers = [picture, canvas, erased, frame, chosen, hover];
     const node = el("div", { class: "why-stage why-stage-image" }, ...layers);
     node.style.aspectRatio = `${image.width} / ${image.height}`;
+    const whole = image.crop?.src ? inPhoto(node, image.crop, title) : node;
 
     function place(cell, index) {
       cell.hidden = index === null;
@@ -86,7 +87,20 @@
     }
 
     const mark = (state) => (place(hover, state.hover), place(chosen, state.chosen));
-    return { node, paint, at, mark, erase, stride: columns };
+    return { node, whole, paint, at, mark, erase, stride: columns };
+  }
+
+  /** The stage in its place in the photo that it was cut out of. */
+  function inPhoto(stage, crop, title) {
+    const [top, left, bottom, right] = crop.box;
+    const photo = el("img", { class: "why-unseen", src: crop.src, alt: `${title}, the whole photo`, draggable: "false" });
+    const whole = el("div", { class: "why-photo" }, photo, stage);
+    whole.style.aspectRatio = `${crop.width} / ${crop.height}`;
+    stage.style.left = `${(100 * left) / crop.width}%`;
+    stage.style.top = `${(100 * top) / crop.height}%`;
+    stage.style.width = `${(100 * (right - left)) / crop.width}%`;
+    stage.style.height = `${(100 * (bottom - top)) / crop.height}%`;
+    return whole;
   }
 
   function textSurface(pieces, units) {
@@ -126,7 +140,7 @@
     const erase = (words) =>
       spans.forEach((span, i) => span.classList.toggle("why-unit-erased", words.includes(i)));
     const at = (event) => (spans.includes(event.target) ? spans.indexOf(event.target) : null);
-    return { node, paint, at, mark, erase, stride: 1 };
+    return { node, whole: node, paint, at, mark, erase, stride: 1 };
   }
 
   globalThis.whyformerSurfaces = { drawHeat, imageSurface, textSurface };

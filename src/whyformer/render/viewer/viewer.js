@@ -73,7 +73,7 @@
     const listed = data.classes.filter((c) => asked.includes(c) || others.indexOf(c) < spare);
     // Words of an answer, or findings, are all here: none of them is another question.
     const own = asked.length > 0 && asked.every((c) => c.index < 0);
-    const usual = { together: asks && (!own || asked.length < 3), all: false, smooth: true, opacity: 80, pieces: false, shared: false, playing: false };
+    const usual = { together: asks && (!own || asked.length < 3), all: false, smooth: true, opacity: 80, pieces: false, shared: false, cropped: false, playing: false };
     const target = (asked.find((c) => c.index === data.start?.target) ?? asked[0])?.index ?? null;
     const state = { method: methods[0], hover: null, chosen: null, ...usual, ...data.start, target };
     let [panels, built, pointed] = [[], "", parts[0]];
@@ -208,6 +208,7 @@
     const unpoint = { hover: null, chosen: null };
     const tools = [
       pictured ? either("Heat map", "smooth", { Smooth: true, Patches: false }) : null,
+      parts.some((part) => part.image?.crop?.src) ? either("Photo", "cropped", { "Whole photo": false, "What it saw": true }) : null,
       data.frames ? either("Frames", "playing", { Strip: false, Play: true }) : null,
       written ? either("Text", "pieces", { Words: false, Pieces: true }, unpoint) : null,
       asked.length > 1 && (own || !asks) ? pair : null,
@@ -276,7 +277,7 @@
       const foot = el("div", { class: "why-foot" }, read, legend);
       const player = part.sound ? el("audio", { controls: "", src: part.sound }) : null;
       const wide = ["sound", "video"].includes(part.kind) ? " why-panel-wide" : "";
-      const seen = part.frames ? el("div", { class: "why-film" }, node) : node;
+      const seen = part.frames ? el("div", { class: "why-film" }, node) : surface.whole;
       seen.style.setProperty("--why-frames", part.frames ?? 1);
       const figure = el("figure", { class: `why-panel${wide}` }, caption, seen, player, foot);
       return { part, surface, figure, caption, swatch, name, read, ramp, low, high, values: [] };
@@ -454,6 +455,7 @@
       built = wanted;
       refreshers.forEach((refresh) => refresh());
       viewer.classList.toggle("why-playing", state.playing);
+      viewer.classList.toggle("why-cropped", state.cropped);
       method.textContent = state.all ? "all methods" : state.method;
       question.textContent = asking(shown);
       banner.classList.toggle("why-banner-row", state.chosen !== null);
