@@ -3,8 +3,9 @@
 Three figures for the embedded ViT, calls taking turns in one run, medians compared: the first map
 of an image through the server against the bare explanation (at most 2), the map of another class of
 the same image against that first one, and against a fresh bare explanation (both below 1). Then
-clients that ask without a pause: statuses, the process's memory over time, and whether every answer
-equals what the library gives.
+clients that ask without a pause, about images, sentences and long texts: statuses, the process's
+memory over time, and whether every answer equals what the library gives. `--text DIR` asks another
+text classifier.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ CLIENTS = 16
 BOUNDARY = "whyformer-benchmark"
 
 
-def start_server() -> tuple[subprocess.Popen[str], int]:
-    command = [sys.executable, "-m", "whyformer", "serve", "--port", "0"]
+def start_server(text: str) -> tuple[subprocess.Popen[str], int]:
+    models = ["--model", "demo-vision", "--model", text]
+    command = [sys.executable, "-m", "whyformer", "serve", "--port", "0", *models]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     said = server.stdout.readline()
@@ -87,20 +89,25 @@ def compare(port: int, rounds: int) -> None:
     )
 
 
-def questions() -> list[tuple[bytes, str, Any]]:
+def questions(model: str, words: int) -> list[tuple[bytes, str, Any]]:
     """Bodies, their types, and the scores that the library gives."""
     made: list[tuple[bytes, str, Any]] = []
-    vision, text = whyformer.load("demo-vision"), whyformer.load("demo-text")
+    vision, text = whyformer.load("demo-vision"), whyformer.load(model)
+
+    def ask_text(content: str) -> None:
+        expected = scores(document(make_sheet(text(content, 1))))
+        body = json.dumps({"text": content, "targets": [1]}).encode()
+        made.append((body, "application/json", expected))
+
     for seed in range(6):
         image = png_bytes(draw_scene(seed, 2).image)
         for target in (seed, 9 - seed):
             expected = scores(document(make_sheet(vision(image, target))))
             body = form(image, targets=str(target))
             made.append((body, f"multipart/form-data; boundary={BOUNDARY}", expected))
-        words = f"The film number {seed} is warm and moving, but far too long."
-        expected = scores(document(make_sheet(text(words, 1))))
-        body = json.dumps({"text": words, "targets": [1]}).encode()
-        made.append((body, "application/json", expected))
+        ask_text(f"The film number {seed} is warm and moving, but far too long.")
+    for word in ("film", "plot", "cast", "song"):
+        ask_text(f"{word} " * words)
     return made
 
 
@@ -108,8 +115,7 @@ def scores(answer: Any) -> Any:
     return [view["scores"] for view in answer["views"]]
 
 
-def load(port: int, process: int, duration: float) -> None:
-    asked = questions()
+def load(port: int, process: int, asked: list[tuple[bytes, str, Any]], duration: float) -> None:
     counts: Counter[str] = Counter()
     until = time.monotonic() + duration
 
@@ -155,11 +161,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--text", default="demo-text", help="a text classifier")
+    parser.add_argument("--words", type=int, default=2500, help="of a long text")
     options = parser.parse_args()
-    server, port = start_server()
+    asked = questions(options.text, options.words)
+    server, port = start_server(options.text)
     try:
         compare(port, options.rounds)
-        load(port, server.pid, options.seconds)
+        load(port, server.pid, asked, options.seconds)
     finally:
         server.terminate()
         server.wait(30)

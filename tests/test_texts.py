@@ -121,6 +121,17 @@ def test_special_tokens_written_in_the_text(why: Pipeline, text: str) -> None:
     assert explanation.relevance.isfinite().all()
 
 
+def test_accents_that_the_tokenizer_drops_stay_with_their_letters(
+    why: Pipeline, roberta: Pipeline
+) -> None:
+    text = "cafe\u0301 film \u0939\u0948"  # an e and its accent, a consonant and its vowel
+    assert [word for word, _ in why(text).words()[0]] == text.split()
+    split = [word for word, _ in roberta(text).words()[0]]  # it reads each mark as a word
+    assert "".join(split) == text.replace(" ", "")
+    pair = why(("cafe\u0301", "\u0301cafe film e\u0301"))
+    assert [word for word, _ in pair.words()[0]] == ["cafe\u0301", "cafe", "film", "e\u0301"]
+
+
 @pytest.mark.parametrize("kind", ["why", "roberta"])
 def test_a_pair_has_the_words_of_both(request: pytest.FixtureRequest, kind: str) -> None:
     model: Pipeline = request.getfixturevalue(kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -76,6 +77,8 @@ def _pieces(
 ) -> Iterator[Piece]:
     parts = (text,) if isinstance(text, str) else text
     word, previous, end = -1, (None, None), 0
+    places = zip(encoding.sequence_ids, encoding.offsets, strict=True)
+    starts = {(part, start) for part, (start, _) in places}
     for token, inside, part, (start, stop) in zip(
         encoding.tokens, encoding.word_ids, encoding.sequence_ids, encoding.offsets, strict=True
     ):
@@ -90,6 +93,9 @@ def _pieces(
         else:
             if part != previous[0]:
                 end = 0
+            # Tokenizers that drop accents leave them behind a piece, outside of all pieces.
+            while (part, stop) not in starts and _is_mark(parts[part][stop : stop + 1]):
+                stop += 1
             written = parts[part][max(start, end) : stop]
             text = written.lstrip() or written
             gap = parts[part][end:start] + written[: len(written) - len(text)]
@@ -98,6 +104,11 @@ def _pieces(
             yield Piece(text, gap, word, instead)
             end = max(end, stop)
         previous = (part, inside)
+
+
+def _is_mark(letter: str) -> bool:
+    """Whether it stands on the letter before it, such as an accent or a vowel's sign."""
+    return bool(letter) and unicodedata.category(letter)[0] == "M"
 
 
 def _unmarked(token: str) -> str:

@@ -11,8 +11,8 @@ from whyformer.render.figure import Box, Figure, Picture, Writing
 from whyformer.render.fonts import faces
 
 FONTS = (
-    "Helvetica, Arial, 'Noto Sans', 'Apple Color Emoji', 'Segoe UI Emoji', 'Noto Color Emoji', "
-    "'DejaVu Sans', sans-serif"
+    "Helvetica, Arial, 'Noto Sans', 'DejaVu Sans', sans-serif, "
+    "'Apple Color Emoji', 'Segoe UI Emoji', 'Noto Color Emoji'"
 )
 
 
