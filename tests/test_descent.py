@@ -78,14 +78,14 @@ def test_methods_hold_no_more_than_one_blocks_maps(
     method: str, alive: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 0
-    plain = torch.Tensor.clamp
+    plain = torch.Tensor.clamp_
 
     def counted(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         nonlocal most
         most = max(most, alive())
         return plain(self, *args, **kwargs)
 
-    monkeypatch.setattr(torch.Tensor, "clamp", counted)
+    monkeypatch.setattr(torch.Tensor, "clamp_", counted)
     model = Encoder().double().eval()
     whyformer.Explainer(model)(torch.randn(2, 6, 8, dtype=torch.float64), 1, method)
     assert 1 <= most <= 2

@@ -160,10 +160,24 @@ def test_no_rule_waits_for_a_device(name: str, fast: bool, monkeypatch: pytest.M
     seed = torch.zeros_like(trace.output)
     seed[:, 1] = 1
     of = [a.weights for a in trace.seen.attention] + [root.leaf for root in trace.seen.roots]
+    start, other = [(trace.output, seed)], [(trace.output, seed.flip(-1))]
     with Reads() as reads:
-        found = trace.backward(TABLES[name], [(trace.output, seed)], of)
-    assert all(slot is not None for slot in found)
+        found = trace.backward(TABLES[name], start, of)
+        both = trace.backwards(TABLES[name], [start, other], of)
+    assert all(slot is not None for slots in (found, *both) for slot in slots)
     assert reads.found == []
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_what_a_processor_is_asked_would_be_seen(targets: int) -> None:
+    """Rows without relevance are looked for on a CPU, which is not waited for."""
+    trace = whyformer.Explainer(vit()).record(torch.randn(2, 3, 32, 32)).trace
+    seed = torch.zeros_like(trace.output)
+    seed[:, 1] = 1
+    starts = [[(trace.output, seed)]] * targets
+    with Reads() as reads:
+        trace.backwards(GRADIENTS["gradient"], starts, [trace.seen.attention[0].weights])
+    assert reads.found != []
 
 
 @pytest.mark.parametrize("method", ["transformer_attribution", "witness", "generic_attention"])

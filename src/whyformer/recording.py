@@ -22,6 +22,7 @@ from whyformer.joining import answer_part, blocks_of, one_each, only, stack, sta
 from whyformer.layout import find_sites
 from whyformer.memory import BoundedMemory, graph_bytes
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
+from whyformer.methods.beside import Beside
 from whyformer.methods.question import Answer, Changed, Memory, Question
 from whyformer.notes import blank_maps, notes_of
 from whyformer.pooling import named_rows
@@ -120,13 +121,16 @@ class Recording:
             )
             target = None
         asked = self._resolve(target)
-        answers, questions = [], []
+        several = len(asked.starts) > 1
         for start in asked.starts:
             refuse_deaf(self.trace, start)
-            question = self._question(rules, start, len(asked.starts) > 1, matrix, keep_blocks)
-            with full_precision(self.trace.output):
-                answers.append(self._answer(chosen, question, options))
-            questions.append(question)
+        questions = [
+            self._question(rules, start, several, matrix, keep_blocks) for start in asked.starts
+        ]
+        if several and self._memory is None and not keep_blocks:
+            Beside(questions)
+        with full_precision(self.trace.output):
+            answers = [self._answer(chosen, question, options) for question in questions]
         notes = notes_of(self.trace, self._explainer.model, chosen)
         notes += unknown_note(self.pieces or [])
         notes += blank_maps(answers, chosen)

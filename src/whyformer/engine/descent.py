@@ -20,33 +20,37 @@ from whyformer.engine.trace import Start, Trace
 
 @dataclass
 class Descending:
-    """A table on its way down, and the slots that it starts from again."""
+    """A table on its way down, and the slots that it starts from again, for each target."""
 
     table: Table
-    start: Start
+    starts: Sequence[Start]
 
     def step(
         self, trace: Trace, of: Sequence[Tensor], below: Tensor | None, keep: bool
-    ) -> list[Tensor | None]:
-        """What arrives at some values; the next step starts from the value below them."""
-        if not self.start:
-            return [None] * len(of)
+    ) -> list[list[Tensor | None]]:
+        """What arrives at some values, for each target; the next step starts from below them."""
+        if not any(self.starts):
+            return [[None] * len(of) for _ in self.starts]
         both = [*of] if below is None else [*of, below]
-        found = trace.backward(self.table, self.start, both, keep)
-        slot = None if below is None else found.pop()
-        self.start = [] if below is None or slot is None else [(below, slot)]
+        found = trace.backwards(self.table, self.starts, both, keep)
+        slots = [None if below is None else each.pop() for each in found]
+        self.starts = [[] if below is None or slot is None else [(below, slot)] for slot in slots]
         return found
 
 
 def descend(
-    trace: Trace, passes: Sequence[tuple[Table, Start]], of: Sequence[Tensor], keep: bool = False
-) -> Iterator[tuple[int, list[Tensor | None]]]:
+    trace: Trace,
+    passes: Sequence[tuple[Table, Sequence[Start]]],
+    of: Sequence[Tensor],
+    keep: bool = False,
+) -> Iterator[tuple[int, list[list[Tensor | None]]]]:
     """The number of each value and what every pass puts into its slot, output side first.
 
-    Values between two stops are found at once.
+    A pass has a start for each target, and its slots are listed by target. Values between two
+    stops are found at once.
     """
-    stops = stops_below(trace, [value for _, start in passes for value, _ in start])
-    going = [Descending(table, start) for table, start in passes]
+    stops = stops_below(trace, [value for _, starts in passes for value, _ in starts[0]])
+    going = [Descending(table, starts) for table, starts in passes]
     ages = [age(value.grad_fn) for value in of]
     numbers = sorted(range(len(of)), key=ages.__getitem__)
     while numbers:
@@ -57,7 +61,7 @@ def descend(
         del numbers[-len(group) :]
         found = [one.step(trace, [of[n] for n in group], below, keep) for one in going]
         while group:
-            yield group.pop(), [slots.pop() for slots in found]
+            yield group.pop(), [[slots.pop() for slots in targets] for targets in found]
 
 
 def stops_below(trace: Trace, values: Sequence[Tensor]) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -155,6 +155,13 @@ class Linear(Learned):
         full = slot.new_zeros(self.shape)
         flat(full)[rows] = values
         return (full,)
+
+    def back_abreast(self, rule: Rule, targets: Sequence[Slots]) -> list[Slots]:
+        together = getattr(rule, "together", None)
+        slots = [slot for (slot,) in targets if slot is not None]
+        if together is None or len(slots) < len(targets) or live_rows(slots[0]) is not None:
+            return super().back_abreast(rule, targets)
+        return list(together(self, slots))
 
 
 class LinearRows(Linear):

@@ -198,6 +198,14 @@ class Pointwise(Autograd):
         super().__init__(name, call)
         self.varies = varies
 
+    def gradient(self, *slots: Tensor | None) -> Slots:
+        (slot,) = slots
+        if not self.current.abreast or slot is None or self.shapes != (slot.shape,):
+            return super().gradient(slot)
+        alone = super().gradient
+        (slope,) = self.shared("slope", lambda: alone(slot.new_ones(slot.shape)))
+        return (None if slope is None else slot * slope,)
+
     def at_zero(self) -> Tensor:
         """f(0), of one element where it is the same for all."""
         return self.call(self.x * 0 if self.varies else self.x.new_zeros(1)).detach()

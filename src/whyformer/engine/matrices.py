@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -90,15 +92,22 @@ class Product(Binary):
     def back(self, rule: Rule, *slots: Tensor | None) -> Slots:
         (slot,) = slots
         assert slot is not None
-        self._laid = {}
+        laid, self._laid = self._laid, {} if self._laid is None else self._laid
         try:
             parts = rule(self, stack(slot))
         finally:
-            self._laid = None
+            self._laid = laid
         return tuple(
             None if part is None else part.unflatten(0, self.lead) if self.lead else part[0]
             for part in parts
         )
+
+    def back_abreast(self, rule: Rule, targets: Sequence[Slots]) -> list[Slots]:
+        self._laid = {}
+        try:
+            return super().back_abreast(rule, targets)
+        finally:
+            self._laid = None
 
     def gradient(self, *slots: Tensor | None) -> Slots:
         (s,) = slots

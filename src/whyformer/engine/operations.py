@@ -9,7 +9,7 @@ slots of an operation's outputs into those of its operands. Everything else a mo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,6 +31,8 @@ class Pass:
         self.table: Table | None = None
         #: whether what several targets share is kept
         self.keep = False
+        #: whether several targets pass an operation side by side
+        self.abreast = False
         #: whether products are of bfloat16 numbers
         self.fast = False
         #: told what an operation's constants give: the operation, and terms of its output's shape
@@ -141,6 +143,20 @@ class Operation:
         """The operands' slots by a rule."""
         return rule(self, *slots)
 
+    def back_abreast(self, rule: Rule, targets: Sequence[Slots]) -> list[Slots]:
+        """The operands' slots of several targets; what they share is made once and forgotten."""
+        self.current.abreast = True
+        try:
+            return [
+                (None,) * self.count
+                if all(slot is None for slot in slots)
+                else self.back(rule, *slots)
+                for slots in targets
+            ]
+        finally:
+            self.current.abreast = False
+            self.__dict__.pop("_shared", None)
+
     def to_subject(self, slot: Tensor) -> Slots:
         """All of an output's slot for the one operand that it is about."""
         return (slot,)
@@ -162,12 +178,22 @@ class Operation:
     def kept(self, key: str, make: Callable[[], Tensor]) -> Tensor:
         """A value that several targets share, made once while ``Pass.keep`` is on."""
         if not self.current.keep:
-            return make()
+            shared: Tensor = self.shared(key, make)
+            return shared
         memory = self.__dict__.setdefault("_memory", {})
         made = (key, self.current.fast)
         if made not in memory:
             memory[made] = make()
         return memory[made]
+
+    def shared(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Something that is made once for targets side by side; it must not be written to then."""
+        if not self.current.abreast:
+            return make()
+        made = self.__dict__.setdefault("_shared", {})
+        if key not in made:
+            made[key] = make()
+        return made[key]
 
 
 def adjoint(function: Callable[[Tensor], Tensor], x: Tensor, s: Tensor) -> Tensor:

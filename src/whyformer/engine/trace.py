@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from whyformer.engine.abreast import go_down
 from whyformer.engine.forward_record import ForwardRecord
 from whyformer.engine.graph import kind, nodes
 from whyformer.engine.inputs import (
@@ -90,25 +92,52 @@ class Trace:
         """
         values = [value for value, _ in start]
         slots = [as_ordinary(slot) for _, slot in start]
+        with self._running(table, values, keep, constants):
+            hooks = [value.register_hook(given(seen)) for value, seen in (passing or {}).items()]
+            try:
+                found = torch.autograd.grad(
+                    values, list(of), slots, retain_graph=True, allow_unused=True
+                )
+            finally:
+                for hook in hooks:
+                    hook.remove()
+        return [None if slot is None else slot.detach() for slot in found]
+
+    def backwards(
+        self, table: Table, starts: Sequence[Start], of: Sequence[Tensor], keep: bool = False
+    ) -> list[list[Tensor | None]]:
+        """The same for several targets, each with a start from the same values."""
+        if len(starts) == 1 or self.foreign:
+            return [self.backward(table, start, of, keep) for start in starts]
+        values = [value for value, _ in starts[0]]
+        slots = [[as_ordinary(slot) for _, slot in start] for start in starts]
+        with self._running(table, values, keep), torch.no_grad():
+            each = [list(abreast) for abreast in zip(*slots, strict=True)]
+            found = go_down(table, list(zip(values, each, strict=True)), of)
+        return [list(each) for each in zip(*found, strict=True)]
+
+    @contextmanager
+    def _running(
+        self,
+        table: Table,
+        values: Sequence[Tensor],
+        keep: bool = False,
+        constants: Callable[[Operation, Tensor], None] | None = None,
+    ) -> Iterator[None]:
+        """A table in force, for one backward at a time."""
         with self._lock:
             self.current.table, self.current.keep = table, keep
             self.current.constants, self.current.fast = constants, self.fast
-            hooks = [value.register_hook(given(seen)) for value, seen in (passing or {}).items()]
             try:
                 with torch.inference_mode(False), full_precision(self.output):
-                    found = torch.autograd.grad(
-                        values, list(of), slots, retain_graph=True, allow_unused=True
-                    )
+                    yield
             except WhyformerError:
                 raise
             except Exception as error:
                 raise ModelError(why_no_backward(values, error)) from None
             finally:
-                for hook in hooks:
-                    hook.remove()
                 self.current.table, self.current.keep = None, False
                 self.current.constants, self.current.fast = None, False
-        return [None if slot is None else slot.detach() for slot in found]
 
 
 def given(seen: Callable[[Tensor], None]) -> Callable[[Tensor | None], None]:

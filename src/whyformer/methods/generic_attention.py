@@ -24,7 +24,8 @@ def generic_attention(question: Question, *, gradient: str = "gradient") -> Answ
     "attnlrp".
     """
     attention = question.attention
-    layers: list[Tensor | None] = [None] * len(attention)
-    for b, (g,) in question.each_map(question.by_gradient(gradient_table(gradient))):
-        layers[b] = (g * attention[b]).clamp_(min=0).mean(1)
-    return question.roll_out(layers)
+
+    def layer(b: int, maps: list[Tensor]) -> Tensor:
+        return (maps[0] * attention[b]).clamp_(min=0).mean(1)
+
+    return question.roll_out(question.layers(layer, question.by_gradient(gradient_table(gradient))))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from whyformer.engine import Forward, Preset, Start, Table, Trace
+    from whyformer.methods.beside import Beside
     from whyformer.sites import Site
     from whyformer.tokens import Tokens
 
@@ -23,11 +24,11 @@ Memory = dict[Any, Any]
 
 
 class Backward(NamedTuple):
-    """A table, what it starts from, and the name under which its maps are remembered."""
+    """A table, and what it starts from: the target's slots; or its shares, ``signed`` or not."""
 
     table: Table
     start: Start
-    key: str
+    signed: bool | None = None
 
 
 class MapReading:
@@ -50,6 +51,7 @@ class MapReading:
         full: bool = False,
         memory: Memory | None = None,
     ) -> None:
+        self._beside: Beside | None = None
         self.trace = trace
         self.sites = list(sites)
         self.preset = preset
@@ -120,8 +122,6 @@ class MapReading:
         The backwards go down the model together; no map is kept beyond its block, unless the
         recording remembers what it was asked.
         """
-        import torch
-
         from whyformer.engine.descent import descend
 
         count = len(self.attention)
@@ -131,24 +131,49 @@ class MapReading:
                 yield number, [maps[number - count] for maps in kept]
             return
         of = [attention.weights for attention in self.trace.seen.attention]
-        passes = [(backward.table, backward.start) for backward in backwards]
+        passes = [(backward.table, [backward.start]) for backward in backwards]
         for number, slots in descend(self.trace, passes, of, self._keep):
-            yield (
-                number,
-                [
-                    self.shaped(torch.zeros_like(of[number]) if slot is None else slot)
-                    for slot in slots
-                ],
-            )
+            yield number, [self._map_of(of[number], slot) for (slot,) in slots]
+
+    def layers(
+        self,
+        make: Callable[[int, list[Tensor]], Tensor],
+        *backwards: Backward,
+        blocks: Sequence[int] | None = None,
+    ) -> list[Tensor | None]:
+        """What ``make`` makes of each map's number and of what some backwards put there.
+
+        ``blocks`` are the maps that are wanted, all by default; the others' layers are None.
+        Targets that are asked about in one call go down the model together: ``make`` is given the
+        maps of the others, too, and must not depend on the target.
+        """
+        count = len(self.attention)
+        left = set(range(count) if blocks is None else blocks)
+        if self._beside is not None:
+            return self._beside.layers(self, make, backwards, left)
+        layers: list[Tensor | None] = [None] * count
+        for number, maps in self.each_map(*backwards, last_only=left == {count - 1}):
+            if number in left:
+                layers[number] = make(number, maps)
+                left.remove(number)
+            if not left:
+                break
+        return layers
+
+    def alike(self, backward: Backward) -> Backward:
+        """Another target's backward, for this one."""
+        if backward.signed is None:
+            return self.by_gradient(backward.table)
+        return self.by_relevance(backward.table, backward.signed)
 
     def by_gradient(self, table: Table | None = None) -> Backward:
         from whyformer.engine import GRADIENT
 
-        return Backward(table or GRADIENT, self.start, "gradient")
+        return Backward(table or GRADIENT, self.start)
 
     def by_relevance(self, table: Table | None = None, signed: bool = False) -> Backward:
         table = table or self.preset.attribution
-        return Backward(table, self._shares(signed), f"relevance {signed}")
+        return Backward(table, self._shares(signed), signed)
 
     @property
     def last_attention(self) -> Tensor:
@@ -199,29 +224,28 @@ class MapReading:
         return next((i for i in reversed(range(count)) if self._reachable(seen[i])), count - 1)
 
     def _maps(self, backward: Backward, last_only: bool) -> list[Tensor]:
-        import torch
-
-        table, start, key = backward
+        table, start, signed = backward
 
         def make() -> list[Tensor]:
             count = len(self.attention)
             chosen = [self._last] if last_only else list(range(count))
             of = [self.trace.seen.attention[i].weights for i in chosen]
             found = self.trace.backward(table, start, of, self._keep)
-            return [
-                self.shaped(torch.zeros_like(a) if slot is None else slot)
-                for a, slot in zip(of, found, strict=True)
-            ]
+            return [self._map_of(a, slot) for a, slot in zip(of, found, strict=True)]
 
         if self._memory is None:
             return make()
-        whole, part = (id(table), key, False), (id(table), key, True)
+        whole, part = (id(table), signed, False), (id(table), signed, True)
         if last_only and whole in self._memory:
             return self._memory[whole][1][self._last : self._last + 1]
         wanted = part if last_only else whole
         if wanted not in self._memory:
             self._memory[wanted] = (table, make())
         return list(self._memory[wanted][1])
+
+    def _map_of(self, attention: Tensor, slot: Tensor | None) -> Tensor:
+        """A map's slot as a map; where nothing arrives, zeros."""
+        return self.shaped(attention.new_zeros(attention.shape) if slot is None else slot)
 
     def shaped(self, weights: Tensor) -> Tensor:
         """A map as (samples or windows, heads, queries, keys), whatever the model's own layout."""

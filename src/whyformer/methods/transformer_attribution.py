@@ -51,16 +51,13 @@ def transformer_attribution(
     relevance = question.by_relevance(signed=factor != "gradient")
     slope = question.by_gradient(gradient_table(gradient))
     backwards = [relevance, slope] if factor == "gradient" else [relevance]
-    layers: list[Tensor | None] = [None] * count
-    left = set(chosen)
-    for b, maps in question.each_map(*backwards, last_only=chosen == [count - 1]):
-        if b in left:
-            factors = [question.attention[b]] if factor == "attention" else maps[1:]
-            product = maps[0] * factors[0] if factors else maps[0].clone()
-            layers[b] = product.clamp_(min=0).mean(1)
-            left.remove(b)
-        if not left:
-            break
+
+    def layer(b: int, maps: list[Tensor]) -> Tensor:
+        factors = [question.attention[b]] if factor == "attention" else maps[1:]
+        product = maps[0] * factors[0] if factors else maps[0].clone()
+        return product.clamp_(min=0).mean(1)
+
+    layers = question.layers(layer, *backwards, blocks=chosen)
     return question.roll_out(layers, normalise_rows)
 
 

@@ -50,10 +50,14 @@ class Stabilised:
     share: float = 0.01
 
     def __call__(self, op: Operation, relevance: Tensor, z: Tensor, factor: float = 1.0) -> Tensor:
-        floor = op.mean_square(z).mul_(self.share**2)
-        floor.clamp_(min=torch.finfo(z.dtype).tiny).div_(factor)
-        s = torch.addcmul(floor, z, z, value=1 / factor)
-        return torch.div(z, s, out=s).mul_(relevance)
+        def reciprocal() -> Tensor:
+            floor = op.mean_square(z).mul_(self.share**2)
+            floor.clamp_(min=torch.finfo(z.dtype).tiny).div_(factor)
+            s = torch.addcmul(floor, z, z, value=1 / factor)
+            return torch.div(z, s, out=s)
+
+        s = op.shared((self, factor), reciprocal)
+        return s * relevance if op.current.abreast else s.mul_(relevance)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ the map's output and returns that of its input, in a tuple.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,17 +45,33 @@ class PositivePairsFast:
     """
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
+        magnitude, weight, z = self._terms(op)
+        several = op.current.keep or op.current.abreast
+        s = relevance / z if several else torch.div(relevance, z, out=z)
+        return (self._shares(op, s, magnitude, weight),)
+
+    def together(self, op: Learned, relevances: Sequence[Tensor]) -> list[tuple[Tensor]]:
+        """Several targets' relevance as more rows of the same products."""
+        magnitude, weight, z = self._terms(op)
+        s = z.new_empty(len(relevances), *z.shape)
+        for relevance, each in zip(relevances, s, strict=True):
+            torch.div(relevance, z, out=each)
+        return [(each,) for each in self._shares(op, s, magnitude, weight)]
+
+    def _terms(self, op: Learned) -> tuple[Tensor, Tensor, Tensor]:
+        """|x|, |w| and the denominator, which are the same for every target."""
         magnitude, weight = op.x.abs(), op.current.absolute(op.weight)
 
         def denominator() -> Tensor:
-            epsilon = torch.finfo(relevance.dtype).eps
+            epsilon = torch.finfo(magnitude.dtype).eps
             share = 1 + max(CANCELLATION, 4 * epsilon, op.current.rounding)
             return op.accumulate(op.unbiased(8 * epsilon), magnitude, weight, share)
 
-        z = op.kept("fast", denominator)
-        s = relevance / z if op.current.keep else torch.div(relevance, z, out=z)
+        return magnitude, weight, op.kept("fast", denominator)
+
+    def _shares(self, op: Learned, s: Tensor, magnitude: Tensor, weight: Tensor) -> Tensor:
         signed = op.transpose(s, op.weight).mul_(op.x)
-        return (signed.addcmul_(op.transpose(s, weight), magnitude),)
+        return signed.addcmul_(op.transpose(s, weight), magnitude)
 
 
 @dataclass(frozen=True)
