@@ -1,7 +1,8 @@
-"""What a recording keeps, counted in bytes: its graph, and the maps of questions it was asked."""
+"""Memory in bytes: what a recording keeps, its graph and maps, and how many inputs go together."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,6 +15,10 @@ from whyformer.methods.maps import Memory
 
 #: bytes of maps that a recording keeps beside its own graph
 MOST_BYTES = 512 * 2**20
+#: inputs that go through a model together at most: on a CPU more of them gain nothing
+TOGETHER, TOGETHER_ON_DEVICE = 8, 32
+#: of the free memory, inputs together may take a quarter, and a way back about twice their graph
+SHARE, WAY_BACK = 4, 2
 
 
 class BoundedMemory:
@@ -61,6 +66,27 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, dict | list | tuple):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _tensors(part)
+
+
+def together(bytes_of_one: int, device: torch.device) -> int:
+    """How many inputs may go through a model together, by the graph of one and the free memory."""
+    most = TOGETHER if device.type == "cpu" else TOGETHER_ON_DEVICE
+    free = free_bytes(device)
+    room = most if free is None else free // (SHARE * WAY_BACK * max(1, bytes_of_one))
+    return max(1, min(most, room))
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Of a device, or of this machine for each process that shares it; None if it is not told."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            told = dict(line.split(":") for line in file)
+        free = int(told["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+    return free // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def fingerprint(seed: Tensor) -> tuple[Any, ...]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from whyformer.engine import Trace
 from whyformer.engine.leaks import mixing_branches
 from whyformer.methods import Method
-from whyformer.methods.answer import Answer
 
 
 def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
@@ -43,9 +39,9 @@ def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
     return notes
 
 
-def blank_maps(answers: Sequence[Answer], method: Method) -> list[str]:
-    """That a sample's map is zero, for one of the targets at least."""
-    blank = torch.stack([~a.relevance.flatten(1).any(1) for a in answers]).any(0)
+def blank_maps(relevance: Tensor, method: Method) -> list[str]:
+    """That a sample's map, (batch, [targets,] tokens), is zero, for one target at least."""
+    blank = ~relevance.any(-1).reshape(len(relevance), -1).all(1)
     if not bool(blank.any()):
         return []
     whose = "" if bool(blank.all()) else f" for {int(blank.sum())} of {len(blank)} samples"

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: threads that read while the model works, and how many inputs they are ahead
-READERS, AHEAD = 2, 4
+#: threads that read while the model works, and how many inputs they, and the writer, are apart
+#: from it: twice as many as go through it together
+READERS, AHEAD = 2, 16
 
 
 def read_ahead(

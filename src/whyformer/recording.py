@@ -133,7 +133,6 @@ class Recording:
             answers = [self._answer(chosen, question, options) for question in questions]
         notes = notes_of(self.trace, self._explainer.model, chosen)
         notes += unknown_note(self.pieces or [])
-        notes += blank_maps(answers, chosen)
         parts = [
             Part(
                 site.tokens,
@@ -144,6 +143,7 @@ class Recording:
             )
             for i, site in enumerate(self.sites)
         ]
+        notes += blank_maps(parts[0].relevance, chosen)
         return Explanation(
             relevance=parts[0].relevance,
             logits=self.logits,

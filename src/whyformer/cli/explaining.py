@@ -109,17 +109,17 @@ def run(options: argparse.Namespace) -> int:
 def explain_one(why: Pipeline, given: Given, options: argparse.Namespace) -> Sheet:
     content = as_prompt(why, given, options)
     recorded = why.record(content, progress=not options.quiet, **beside(why, options))
-    method = options.method or why.usual
+    asked, named = question(recorded, options)
+    return lay_out(recorded.explain(*asked, **named), why, given, options)
+
+
+def question(recorded: Recorded, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+    """What a recorded input is asked, as ``explain`` takes it."""
+    method = options.method or recorded.pipeline.usual
     check_target(recorded, method, options)
-    explanation = recorded.explain(
-        read_target(options, recorded),
-        method,
-        options.preset,
-        precision=options.precision,
-        **place_of(options, recorded),
-        **quietly(method, options),
-    )
-    return lay_out(explanation, why, given, options)
+    named = place_of(options, recorded) | quietly(method, options)
+    asked = [read_target(options, recorded), method, options.preset]
+    return asked, {"precision": options.precision, **named}
 
 
 def check_target(recorded: Recorded, name: str, options: argparse.Namespace) -> None:

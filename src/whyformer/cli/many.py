@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whyformer.cli.inputs import Given, a, read_input, with_pair
-from whyformer.cli.options import load_for, load_named
+from whyformer.cli.inputs import a, read_input
+from whyformer.cli.options import load_named
 from whyformer.cli.results import Entry, Results
 from whyformer.errors import InputError
 from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, SOUND_ENDINGS, what_is
@@ -24,6 +24,11 @@ from whyformer.words import printable, shorten
 if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline
     from whyformer.render.sheet import Sheet
+
+#: kinds of results that hold a row for every token
+WITH_ROWS = ("html", "npz")
+#: of many PNG files: a plain screen's, which is more than most models see of a photo
+MANY_DPI = 96
 
 
 def list_inputs(options: argparse.Namespace) -> list[Entry] | None:
@@ -131,6 +136,8 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
     from whyformer.sharing import processes, wait
 
     get_preset(options.preset), is_fast(options.precision)
+    if options.dpi is None and (options.format or "png").lstrip(".") == "png":
+        options.dpi = MANY_DPI
     rank, size = processes()
     why = load_named(options.model, options) if options.model else None
     if options.out is None:
@@ -164,16 +171,17 @@ def _explain(
     results: Results | None,
     processes: int = 1,
 ) -> int:
-    """Explain one after another, reading ahead and writing behind; how many could not be."""
+    """Explain some at a time, reading ahead and writing behind; how many could not be."""
     from tqdm.auto import tqdm
 
-    from whyformer.cli.explaining import explain_one, present
+    from whyformer.cli.explaining import present
+    from whyformer.cli.together import Together
     from whyformer.overlapping import WriteBehind, read_ahead
 
-    loaded = {why.takes: why} if why is not None else {}
-    failed = 0
     silent = options.quiet or results is None or results.rank > 0 or not waiting
     label = "explaining" + (f" 1/{processes}" if processes > 1 else "")
+    work = Together(options, why, rows=results is None or results.ending in WITH_ROWS)
+    failed = 0
 
     def write(entry: Entry, sheet: Sheet) -> None:
         one = argparse.Namespace(**vars(options))
@@ -183,26 +191,15 @@ def _explain(
 
     with (
         tqdm(total=len(waiting), desc=label, unit="input", disable=silent) as bar,
-        closing(read_ahead(waiting, lambda entry: _read(entry, options))) as ready,
+        closing(read_ahead(waiting, work.read)) as ready,
         WriteBehind() as behind,
     ):
-        for entry, read in ready:
+        for entry, found in work.explain(ready):
             bar.update()
-            try:
-                given = read.result()
-                if given.kind not in loaded:
-                    loaded[given.kind] = load_for(options, given.kind)
-                sheet = explain_one(loaded[given.kind], given, options)
-            except InputError as error:
+            if isinstance(found, InputError):
                 failed += 1
-                where = "" if entry.source in str(error) else f"{entry.source}: "
-                tqdm.write(f"whyformer: {printable(where + str(error))}", file=sys.stderr)
-                continue
-            behind.add(partial(write, entry, sheet))
+                where = "" if entry.source in str(found) else f"{entry.source}: "
+                tqdm.write(f"whyformer: {printable(where + str(found))}", file=sys.stderr)
+            else:
+                behind.add(partial(write, entry, found))
     return failed
-
-
-def _read(entry: Entry, options: argparse.Namespace) -> Given:
-    if entry.text is not None:
-        return Given(entry.source, "text", with_pair(entry.text, options), entry.source)
-    return read_input(entry.source, options)

@@ -184,7 +184,9 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         help="the figure's width on paper, such as 17cm, 85mm, 6.5in (PNG, SVG, PDF)",
     )
     group.add_argument(
-        "--dpi", type=_dpi, default=192, help="a picture's pixels an inch (default: 192)"
+        "--dpi",
+        type=_dpi,
+        help="a picture's pixels an inch (default: 192; of many PNG files 96)",
     )
     group.add_argument(
         "--fragment", action="store_true", help="LaTeX without a preamble, for \\input (.tex)"
@@ -254,7 +256,7 @@ def look_of(options: argparse.Namespace) -> Look:
         shared=options.scale == "shared",
         colours=options.colours,
         width=options.size,
-        dpi=options.dpi,
+        **({"dpi": options.dpi} if options.dpi else {}),
         fragment=options.fragment,
         cropped=options.cropped,
     )

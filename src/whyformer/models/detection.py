@@ -67,6 +67,7 @@ class DetectionPipeline(ImagePipeline):
     """
 
     kind, takes = "detection", "image"
+    together = False
 
     @classmethod
     def of(cls, images: ImagePipeline) -> DetectionPipeline:

@@ -6,7 +6,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,13 @@ from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.files import FOLDER, what_is
+from whyformer.methods import get_method
 from whyformer.models.cropping import crop_note, crop_of
 from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.notes import blank_maps
 from whyformer.photo import Crop
 from whyformer.recording import Recording
+from whyformer.selecting import select
 
 #: larger images are refused: decoding them can take all memory
 MOST_PIXELS = 100_000_000
@@ -32,6 +35,15 @@ MOST_PIXELS = 100_000_000
 #: how an explanation shows images: ``picture`` and ``crops``
 Shown = dict[str, Any]
 ImageInput = str | Path | bytes | Image.Image | np.ndarray
+
+
+@dataclass(frozen=True)
+class Photo:
+    """An image as the model reads it, (1, channels, height, width), and what was seen of it."""
+
+    pixels: Tensor
+    notes: tuple[str, ...]
+    crop: Crop | None
 
 
 class ImagePipeline(Pipeline):
@@ -42,6 +54,7 @@ class ImagePipeline(Pipeline):
     """
 
     kind = takes = "image"
+    together = True
 
     def __init__(
         self,
@@ -59,17 +72,22 @@ class ImagePipeline(Pipeline):
         self, inputs: ImageInput | Sequence[ImageInput], *, progress: bool = False
     ) -> Recorded:
         """Read one image or several, and run the model's forward once for all of them."""
-        notes: list[str] = []
-        pixels, shown = self.pixels(inputs, notes)
-        return RecordedImages(self, self.explainer.record(pixels), shown, tuple(notes))
+        return self.record_photos([self.photo(source) for source in listed(inputs)])
 
-    def _read(
-        self, inputs: ImageInput | Sequence[ImageInput], notes: list[str]
-    ) -> list[Image.Image]:
-        given: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
-        if not given:
-            raise InputError("the list of images is empty; give at least one")
-        return [read_image(item, notes) for item in given]
+    def photo(self, source: ImageInput) -> Photo:
+        """Read one image, without the model: threads may, while it explains others."""
+        notes: list[str] = []
+        image = read_image(source, notes)
+        crop = self.crop(image.size)
+        return Photo(self._prepare([image]), tuple(notes), crop and crop.keeping(image))
+
+    def record_photos(
+        self, photos: Sequence[Photo], *, remember: bool = True, maps: bool = True
+    ) -> RecordedImages:
+        """Run the forward once for all of them; to be asked once, nothing needs to be kept."""
+        pixels = self._stacked(photos)
+        recording = Recording(self.explainer, pixels, remember=remember, maps=maps)
+        return RecordedImages(self, recording, self._shown(pixels, photos), photos)
 
     def pixels(
         self, inputs: ImageInput | Sequence[ImageInput], notes: list[str]
@@ -78,12 +96,21 @@ class ImagePipeline(Pipeline):
 
         What the model does not see goes to the notes.
         """
-        images = self._read(inputs, notes)
-        crops = [self.crop(image.size) for image in images]
-        notes += crop_note(crops)
-        pixels = self._prepare(images)
-        kept = [crop and crop.keeping(image) for crop, image in zip(crops, images, strict=True)]
-        return pixels, {"picture": self.picture(pixels), "crops": kept}
+        photos = [self.photo(source) for source in listed(inputs)]
+        notes += said_of(photos)
+        pixels = self._stacked(photos)
+        return pixels, self._shown(pixels, photos)
+
+    def _stacked(self, photos: Sequence[Photo]) -> Tensor:
+        if len({photo.pixels.shape for photo in photos}) > 1:
+            raise InputError(
+                f"{self.name} does not bring images to one size, and these have several; give one "
+                "at a time"
+            )
+        return torch.cat([photo.pixels for photo in photos])
+
+    def _shown(self, pixels: Tensor, photos: Sequence[Photo]) -> Shown:
+        return {"picture": self.picture(pixels), "crops": [photo.crop for photo in photos]}
 
     def crop(self, size: tuple[int, int]) -> Crop | None:
         """What the model sees of a photo of that size (width, height), where that is known."""
@@ -97,7 +124,7 @@ class ImagePipeline(Pipeline):
         Without ``maps`` only methods can be asked that read no attention maps.
         """
         recording = Recording(self.explainer, self.normalise(picture), maps=maps)
-        return RecordedImages(self, recording, {"picture": picture}, ())
+        return RecordedImages(self, recording, {"picture": picture})
 
     def read(self, image: Image.Image) -> Tensor:
         """A picture as the model's own preprocessing leaves it, before it normalises.
@@ -154,10 +181,10 @@ class RecordedImages(Recorded):
         pipeline: Pipeline,
         recording: Recording,
         shown: Shown,
-        notes: tuple[str, ...],
+        photos: Sequence[Photo] = (),
     ) -> None:
         super().__init__(pipeline, recording.logits)
-        self._recording, self._shown, self._notes = recording, shown, notes
+        self._recording, self._shown, self._photos = recording, shown, photos
 
     @property
     def units(self) -> list[list[int]]:
@@ -165,8 +192,36 @@ class RecordedImages(Recorded):
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
         explanation = self._recording.explain(target, method, preset, **options)
+        notes = (*said_of(self._photos), *explanation.notes)
         explanation = explanation.showing(explanation.tokens.name, **self._shown)
-        return replace(explanation, notes=(*self._notes, *explanation.notes))
+        return replace(explanation, notes=notes)
+
+    def explain_each(
+        self, target: Any, method: str, preset: str, **options: Any
+    ) -> list[Explanation]:
+        """One explanation a photo, which says what it would say of that photo alone."""
+        whole, chosen = self._explain(target, method, preset, **options), get_method(method)
+        of_some = [*said_of(self._photos), *blank_maps(whole.relevance, chosen)]
+        of_all = [note for note in whole.notes if note not in of_some]
+        found = []
+        for i, photo in enumerate(self._photos):
+            one = select(whole, i)
+            notes = (*said_of([photo]), *of_all, *blank_maps(one.relevance, chosen))
+            found.append(replace(one, notes=notes))
+        return found
+
+
+def said_of(photos: Sequence[Photo]) -> list[str]:
+    """What was decided when they were read, and what of them the model does not see."""
+    read = [note for photo in photos for note in photo.notes]
+    return read + crop_note([photo.crop for photo in photos])
+
+
+def listed(inputs: ImageInput | Sequence[ImageInput]) -> list[Any]:
+    given: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    if not given:
+        raise InputError("the list of images is empty; give at least one")
+    return given
 
 
 def read_image(source: ImageInput, notes: list[str]) -> Image.Image:

@@ -42,6 +42,8 @@ class Pipeline(ABC):
     takes: ClassVar[str]
     #: the method that answers where none is named
     usual: ClassVar[str] = DEFAULT_METHOD
+    #: whether inputs can be read apart and go through the model together (``ImagePipeline.photo``)
+    together: ClassVar[bool] = False
     #: what else belongs to an input, by its name in a call, such as an image's ``text``
     beside: ClassVar[tuple[str, ...]] = ()
     #: what of it must be there, and what is said where it is not

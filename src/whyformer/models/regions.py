@@ -46,6 +46,7 @@ class RegionsPipeline(ImagePipeline):
     """
 
     kind, takes = "regions", "image"
+    together = False
 
     def record(self, inputs: Any, *, progress: bool = False) -> RecordedRegions:
         given = list(inputs) if isinstance(inputs, list | tuple) else [inputs]

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from whyformer.render.document import jpeg_data
-from whyformer.render.image import blended, stretched
+from whyformer.render.image import NOTHING, blended, stretched
 from whyformer.render.palettes import map_colours
 from whyformer.render.records import HEIGHT, Record, map_of
 from whyformer.render.sheet import ClassScore, View
@@ -85,7 +85,7 @@ class Sums:
         colours = map_colours(self.signed, name)
         if not self.signed:
             return Image.fromarray(colours.of(heat))
-        return Image.fromarray(blended(np.full((*heat.shape, 3), 165.0), heat, 1.0, colours))
+        return blended(Image.new("RGB", heat.shape[::-1], NOTHING), heat, 1.0, colours)
 
 
 class Averages:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, lru_cache
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
+from whyformer.render.colour import STEPS
 from whyformer.render.palettes import Colours, map_colours
 
 #: a picture's longer side, at least, so that a 96-pixel input is worth looking at
@@ -17,6 +19,8 @@ FADE = 0.75
 DIMMED, GREYED = 0.35, 0.5
 #: how much of a photo is left where the model did not see it
 UNSEEN = 0.3
+#: what lies between for and against, where there is no picture
+NOTHING = (165, 165, 165)
 
 
 def enlarged(image: Image.Image, least: int = LEAST_SIDE) -> Image.Image:
@@ -51,10 +55,8 @@ def overlay(
     ``line`` pixels wide.
     """
     heat = stretched(share, image.size, smooth)
-    ground = np.asarray(image.convert("RGB"), float)
-    grey = ground.mean(-1, keepdims=True)
-    ground = (ground + GREYED * opacity * (grey - ground)) * (1 - DIMMED * opacity)
-    mixed = Image.fromarray(blended(ground, heat, opacity, colours or map_colours(False)))
+    ground = image.convert("RGB").convert("RGB", _dimmed(opacity))
+    mixed = blended(ground, heat, opacity, colours or map_colours(False))
     if not smooth:
         draw_grid(mixed, share.shape)
     if contour is not None:
@@ -67,9 +69,34 @@ def faded(image: Image.Image) -> Image.Image:
     return Image.blend(Image.new("RGB", image.size, "white"), image.convert("RGB"), UNSEEN)
 
 
-def blended(ground: np.ndarray, heat: np.ndarray, opacity: float, colours: Colours) -> np.ndarray:
-    alpha = (np.abs(heat) ** FADE * opacity)[..., None]
-    return (ground * (1 - alpha) + colours.of(heat) * alpha).round().astype(np.uint8)
+def _dimmed(opacity: float) -> tuple[float, ...]:
+    """Red, green and blue of the ground, each from all three: greyer and darker."""
+    kept, grey = 1 - GREYED * opacity, GREYED * opacity / 3
+    rows = ([grey + kept * (row == column) for column in range(3)] for row in range(3))
+    return tuple(share * (1 - DIMMED * opacity) for row in rows for share in (*row, 0.0))
+
+
+def blended(ground: Image.Image, heat: np.ndarray, opacity: float, colours: Colours) -> Image.Image:
+    """The colours of a map on its ground, by Pillow: for many pictures numpy takes too long."""
+    steps = (np.abs(heat) * (STEPS - 1) + 0.5).astype(np.uint8)
+    paint = _painted(steps, colours.towards)
+    if heat.min(initial=0) < 0:
+        paint.paste(_painted(steps, colours.against), mask=Image.fromarray(heat < 0))
+    ground = ground.copy()
+    ground.paste(paint, mask=Image.fromarray(steps).point(_fading(opacity)))
+    return ground
+
+
+def _painted(steps: np.ndarray, table: np.ndarray) -> Image.Image:
+    image = Image.fromarray(steps)
+    image.putpalette(table.tobytes())
+    return image.convert("RGB")
+
+
+@cache
+def _fading(opacity: float) -> list[int]:
+    """How much each step of strength covers, in bytes."""
+    return [round(255 * opacity * (i / (STEPS - 1)) ** FADE) for i in range(STEPS)]
 
 
 def draw_grid(image: Image.Image, shape: tuple[int, ...]) -> None:
@@ -93,13 +120,13 @@ def draw_contour(image: Image.Image, inside: np.ndarray, line: int = 1) -> None:
         image.paste(colour, mask=Image.fromarray(edge))
 
 
+@lru_cache(8)
 def colour_bar(width: int, height: int, colours: Colours, signed: bool) -> Image.Image:
     """The scale standing upright, strongest on top; nothing is grey where it is signed."""
-    strength = np.linspace(1, -1 if signed else 0, height)[:, None]
-    column = colours.of(strength)
+    strength = np.repeat(np.linspace(1, -1 if signed else 0, height)[:, None], width, 1)
     if signed:
-        column = blended(np.full(column.shape, 165.0), strength, 1.0, colours)
-    return Image.fromarray(np.ascontiguousarray(np.repeat(column, width, 1)))
+        return blended(Image.new("RGB", (width, height), NOTHING), strength, 1.0, colours)
+    return Image.fromarray(colours.of(strength))
 
 
 def words_bar(width: int, height: int, colours: Colours, signed: bool) -> Image.Image:

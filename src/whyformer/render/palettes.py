@@ -95,6 +95,7 @@ def table(name: str) -> np.ndarray:
     return np.stack(parts, 1).round().astype(np.uint8)
 
 
+@cache
 def map_colours(signed: bool, name: str | None = None) -> Colours:
     """An image's colours: heat, and blue for what spoke against."""
     against = np.broadcast_to(np.array(AGAINST, np.uint8), (STEPS, 3))

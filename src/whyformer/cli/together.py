@@ -1,0 +1,124 @@
+"""Inputs of many that go through the model together, as many as the memory holds."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import torch
+
+from whyformer.cli.explaining import explain_one, lay_out, question
+from whyformer.cli.inputs import Given, beside, read_input, with_pair
+from whyformer.cli.options import load_for
+from whyformer.cli.results import Entry
+from whyformer.cli.writing import as_prompt
+from whyformer.errors import InputError
+from whyformer.memory import together
+from whyformer.methods import get_method
+from whyformer.models.images import ImagePipeline, Photo
+
+if TYPE_CHECKING:
+    from whyformer.models.pipeline import Pipeline
+    from whyformer.render.sheet import Sheet
+
+Found = Iterator[tuple[Entry, "Sheet | InputError"]]
+
+
+@dataclass(frozen=True)
+class Read:
+    """An input with its model; a photo where others of its size can go with it."""
+
+    entry: Entry
+    given: Given
+    why: Pipeline
+    photo: Photo | None
+
+    def goes_with(self, other: Read) -> bool:
+        if self.photo is None or other.photo is None:
+            return False
+        return self.why is other.why and self.photo.pixels.shape == other.photo.pixels.shape
+
+
+class Together:
+    """Explains inputs in their order; neighbours of one size go through the model together.
+
+    Each gets what it would get alone. ``rows``: what the results are drawn from has a row for
+    every token.
+    """
+
+    def __init__(self, options: argparse.Namespace, why: Pipeline | None, rows: bool) -> None:
+        self._options, self._rows = options, rows
+        self._loaded = {why.takes: why} if why is not None else {}
+        self._loading = Lock()
+        #: the first goes alone, and tells how much memory one takes
+        self._most = 1
+
+    def read(self, entry: Entry) -> Read:
+        """All that can be done without the model's forward, by any thread."""
+        options = self._options
+        if entry.text is None:
+            given = read_input(entry.source, options)
+        else:
+            given = Given(entry.source, "text", with_pair(entry.text, options), entry.source)
+        with self._loading:
+            if given.kind not in self._loaded:
+                self._loaded[given.kind] = load_for(options, given.kind)
+        why = self._loaded[given.kind]
+        photo = None
+        if isinstance(why, ImagePipeline) and why.together:
+            beside(why, options)
+            photo = why.photo(as_prompt(why, given, options))
+        return Read(entry, given, why, photo)
+
+    def explain(self, ready: Iterable[tuple[Entry, Future[Read]]]) -> Found:
+        """A sheet for each input, or what is wrong with it."""
+        few: list[Read] = []
+        for entry, future in ready:
+            try:
+                read = future.result()
+            except InputError as error:
+                yield entry, error
+                continue
+            if few and not (len(few) < self._most and few[-1].goes_with(read)):
+                yield from self._explain(few)
+                few = []
+            few.append(read)
+        yield from self._explain(few)
+
+    def _explain(self, few: Sequence[Read]) -> Found:
+        """What fails together is tried in halves, so that one bad input, or no room, is no harm."""
+        if not few:
+            return
+        try:
+            sheets = self._sheets(few)
+        except (InputError, torch.OutOfMemoryError) as error:
+            if len(few) > 1:
+                if isinstance(error, torch.OutOfMemoryError):
+                    self._most = len(few) // 2
+                yield from self._explain(few[: len(few) // 2])
+                yield from self._explain(few[len(few) // 2 :])
+                return
+            if not isinstance(error, InputError):
+                raise
+            yield few[0].entry, error
+            return
+        yield from ((read.entry, sheet) for read, sheet in zip(few, sheets, strict=True))
+
+    def _sheets(self, few: Sequence[Read]) -> list[Sheet]:
+        why, options = few[0].why, self._options
+        photos = [read.photo for read in few if read.photo is not None]
+        if not photos or not isinstance(why, ImagePipeline):
+            return [explain_one(why, few[0].given, options)]
+        method = get_method(options.method or why.usual)
+        recorded = why.record_photos(photos, remember=False, maps=method.maps or self._rows)
+        if self._most == 1:
+            self._most = together(recorded.bytes, recorded.logits.device)
+        asked, named = question(recorded, options)
+        found = recorded.explain_each(*asked, **named, matrix=self._rows)
+        return [
+            lay_out(one, why, read.given, options) for one, read in zip(found, few, strict=True)
+        ]
