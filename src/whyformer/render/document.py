@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import io
 import wave
+import zlib
 from typing import Any
 
 import numpy as np
@@ -123,14 +124,14 @@ def wav_data(sound: Sound) -> str:
     return "data:audio/wav;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-#: zlib's; a photo is 3 % larger than at its usual 6, and written in less than half the time
-COMPRESSION = 4
+#: for photos: as small as at zlib's usual level, and written in half the time
+PACKING = {"compress_level": 1, "compress_type": zlib.Z_RLE}
 
 
 def png_bytes(image: Image.Image, dpi: int | None = None) -> bytes:
     buffer = io.BytesIO()
-    size = {} if dpi is None else {"dpi": (dpi, dpi)}
-    image.save(buffer, "PNG", compress_level=COMPRESSION, **size)
+    size: dict[str, Any] = {} if dpi is None else {"dpi": (dpi, dpi)}
+    image.save(buffer, "PNG", **PACKING, **size)
     return buffer.getvalue()
 
 
