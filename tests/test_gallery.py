@@ -171,7 +171,8 @@ class TestResumed:
         (out / RECORDS).write_text("nothing\n" + (out / RECORDS).read_text())
         code, _, errors = run("explain", digits, "--out", out)
         assert code == 2
-        assert "is damaged at byte 0; choose another folder, or --overwrite" in errors
+        assert ", line 1 is damaged; delete this line" in errors
+        assert "choose another folder, or --overwrite" in errors
         assert "4 explained" in run("explain", digits, "--out", out, "--overwrite")[1]
         assert len(rows_of(out)) == 4
 

@@ -22,7 +22,6 @@ import torch
 
 import whyformer
 from whyformer import code
-from whyformer.appending import Appender
 from whyformer.code import code_of
 from whyformer.errors import InputError, OutputError
 from whyformer.evaluation import evaluate
@@ -32,6 +31,7 @@ from whyformer.evaluation.run.runner import read_records
 from whyformer.methods import registry
 from whyformer.methods.question import Answer, Question
 from whyformer.models.catalogue import EMBEDDED
+from whyformer.run_folder import Appender
 
 FEW = ("transformer_attribution", "rollout")
 SOURCE = str(Path(__file__).resolve().parents[1] / "src")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from whyformer.errors import InputError, OutputError
 
@@ -89,31 +88,6 @@ def check_writable(path: Path) -> None:
             raise PermissionError(0, "permission denied")
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-#: settings whose values mean nothing to people
-TOLD = {
-    "code": "older code of the method",
-    "fingerprint": "other samples: another --limit, or data that changed",
-    "preparation": "another configuration, label list or preprocessing of the model",
-    "protocol": "an older way of measuring",
-    "rules": "other rules under the preset's name",
-    "weights": "other weights of the model",
-}
-
-
-def check_same(
-    folder: Path,
-    before: Mapping[str, Any],
-    now: Mapping[str, Any],
-    what: str = "a run",
-    advice: str = "choose another folder (--out)",
-) -> None:
-    """Refuse to mix what was made with other settings into the same folder."""
-    for key, value in now.items():
-        if before.get(key) != value:
-            told = f"another {key} ({before.get(key)!r}, now {value!r})"
-            raise InputError(f"{folder} holds {what} with {TOLD.get(key, told)}; {advice}")
 
 
 def _umask() -> int:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyformer import __version__
-from whyformer.appending import Appender, whole_lines
 from whyformer.cli.options import look_of
 from whyformer.errors import InputError, OutputError
-from whyformer.files import FILE, check_same, lock, what_is, write_whole
+from whyformer.files import FILE, lock, what_is
 from whyformer.methods import DEFAULT_METHOD, get_method
+from whyformer.run_folder import RunFolder
 from whyformer.sharing import wait
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ class Results:
         }
         self._open: ExitStack | None = None
         self._overwrite = options.overwrite
+        self._run = RunFolder(self.folder, SETTINGS, RECORDS, what="results made", advice=ADVICE)
         if not self._overwrite:
-            self._check_settings()
+            self._run.check(self._settings)
         self._kept = self._read_kept()
         self._outdated: list[Path] = []
         if self._overwrite:
@@ -102,41 +103,22 @@ class Results:
             self._kept = {}
         self._spare_others(entries)
 
-    def _check_settings(self) -> None:
-        mark = self.folder / SETTINGS
-        if what_is(mark) is None:
-            return
-        try:
-            before = dict(json.loads(mark.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{mark} is damaged; {ADVICE}") from error
-        check_same(self.folder, before, self._settings, "results made", ADVICE)
-
     def _read_kept(self) -> dict[str, Kept]:
         """The last record of each input, whichever process wrote it; one of its state, if any."""
         found: dict[str, Kept] = {}
-        for path in self._record_files():
-            for start, line in whole_lines(path):
-                try:
-                    record = json.loads(line)
-                    name, kept = record["name"], Kept(path, start, record["state"])
-                except (ValueError, TypeError, KeyError) as error:
-                    if not self._overwrite:
-                        raise InputError(f"{path} is damaged at byte {start}; {ADVICE}") from error
-                    continue
-                if name not in found or kept.state == self._states.get(name):
-                    found[name] = kept
+        lines = self._run.read("name", "state", skip_damaged=self._overwrite)
+        for path, start, record in lines:
+            name, kept = record["name"], Kept(path, start, record["state"])
+            if name not in found or kept.state == self._states.get(name):
+                found[name] = kept
         return found
-
-    def _record_files(self) -> list[Path]:
-        return sorted(self.folder.glob(RECORDS.format("*")))
 
     def _spare_others(self, entries: Sequence[Entry]) -> None:
         """No result may take the place of an input, nor of a file that is no result."""
         from whyformer.render.gallery import TABLE
 
         inputs = {Path(entry.source).resolve() for entry in entries if entry.text is None}
-        mine = self._overwrite or what_is(self.folder / SETTINGS) is not None
+        mine = self._overwrite or self._run.marked
         known = {self.gallery: mine, self.folder / TABLE: mine}
         known |= {self.path(entry): entry.name in self._kept for entry in entries}
         for result, ours in known.items():
@@ -163,17 +145,16 @@ class Results:
             if self.rank == 0:
                 opened.enter_context(lock(self.folder / LOCK))
                 self._clear()
-                write_whole(self.folder / SETTINGS, json.dumps(self._settings, indent=1) + "\n")
+                self._run.write_mark(self._settings)
             wait()
-            records = self.folder / RECORDS.format(self.rank)
-            self._records = opened.enter_context(Appender(records))
+            self._records = opened.enter_context(self._run.append(self.rank))
             self._open = opened.pop_all()
 
     def _clear(self) -> None:
         if self._overwrite:
-            self._outdated += self._record_files()
+            self._outdated += self._run.record_files()
         else:
-            self._check_settings()
+            self._run.check(self._settings)
         for path in self._outdated:
             path.unlink(missing_ok=True)
 

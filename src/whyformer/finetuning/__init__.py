@@ -18,11 +18,10 @@ from whyformer.finetuning.callbacks import SaveWithin
 from whyformer.finetuning.classifier import find_model, hash_weights
 from whyformer.finetuning.folder import (
     check_folder,
-    check_settings_of,
     failures_said,
     keep,
     result_of,
-    write_record,
+    run_folder,
 )
 from whyformer.finetuning.loop import measure, prepare, train, training_arguments
 from whyformer.finetuning.settings import CHECKPOINTS, Finetuned, Settings, check_settings
@@ -77,7 +76,7 @@ def finetune(
     texts = read_data(Path(data), limit, seed)
     source = find_model(str(model), allow_pickle, offline)
     settings = replace(settings, weights=hash_weights(source), samples=texts.fingerprint)
-    check_settings_of(folder, settings)
+    run_folder(folder).check(asdict(settings))
     result = result_of(folder)
     if result is not None:
         shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
@@ -89,7 +88,8 @@ def finetune(
         if save_every:
             tuner.add_callback(SaveWithin(save_every))
         if first:
-            write_record(folder, {"finished": False, "settings": asdict(settings)})
+            begun = {"finished": False, "settings": asdict(settings)}
+            run_folder(folder).write_mark(begun)
         state = train(tuner, folder / CHECKPOINTS, patience)
         figures = measure(tuner, state)
         if first:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -24,9 +23,10 @@ from whyformer.errors import (
     WhyformerError,
     first_line,
 )
-from whyformer.files import FILE, check_same, check_writable, what_is, write_whole
+from whyformer.files import FILE, check_writable, what_is
 from whyformer.finetuning.loop import Tuner
 from whyformer.finetuning.settings import CHECKPOINTS, Finetuned, Settings
+from whyformer.run_folder import RunFolder
 
 RECORD = "finetune.json"
 
@@ -36,7 +36,7 @@ def check_folder(folder: Path) -> None:
     if what_is(folder) == FILE:
         raise InputError(f"{folder} is a file; the model goes to a folder")
     check_writable(folder / RECORD)
-    if what_is(folder) is None or what_is(folder / RECORD):
+    if what_is(folder) is None or run_folder(folder).marked:
         return
     others = sorted(path.name for path in folder.iterdir() if path.name[:11] != ".whyformer-")
     if others:
@@ -45,33 +45,14 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def read_record(folder: Path) -> dict[str, Any]:
-    """What finetune.json says; nothing where there is none yet."""
-    path = folder / RECORD
-    if what_is(path) is None:
-        return {}
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        assert isinstance(record["settings"], dict)
-    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
-        raise InputError(f"{path} is damaged; choose another folder") from error
-    return dict(record)
-
-
-def check_settings_of(folder: Path, settings: Settings) -> None:
-    """A run with other settings in the same folder is refused."""
-    before = read_record(folder).get("settings")
-    if before is not None:
-        check_same(folder, before, asdict(settings))
-
-
-def write_record(folder: Path, record: dict[str, Any]) -> None:
-    write_whole(folder / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+def run_folder(folder: Path) -> RunFolder:
+    """What was asked is one entry of finetune.json, beside what came of it."""
+    return RunFolder(folder, RECORD, within="settings")
 
 
 def result_of(folder: Path) -> Finetuned | None:
     """What came of the run, or None while it is not finished."""
-    record = read_record(folder)
+    record = run_folder(folder).read_mark()
     if not record.get("finished"):
         return None
     validation, test, history = (
@@ -91,8 +72,8 @@ def keep(tuner: Tuner, settings: Settings, figures: dict[str, Any], folder: Path
         move_in(path, folder / path.name)
     versions = {name: version(name) for name in ("torch", "transformers", "accelerate")}
     versions |= {"whyformer": __version__, "python": platform.python_version()}
-    write_record(
-        folder, {"finished": True, "settings": asdict(settings), **figures, "versions": versions}
+    run_folder(folder).write_mark(
+        {"finished": True, "settings": asdict(settings), **figures, "versions": versions}
     )
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     return Finetuned(

@@ -8,7 +8,6 @@ is measured on the same samples beside the others.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
@@ -18,15 +17,14 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from whyformer import __version__
-from whyformer.appending import Appender, whole_lines
 from whyformer.code import code_of
 from whyformer.errors import InputError, NumericalError, TargetError
 from whyformer.evaluation.data.samples import Samples
 from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.tasks.task import Record, Task
-from whyformer.files import check_same, what_is, write_whole
 from whyformer.models.pipeline import Pipeline
 from whyformer.overlapping import read_ahead
+from whyformer.run_folder import RunFolder
 from whyformer.sharing import processes, wait
 
 SETTINGS = "settings.json"
@@ -67,10 +65,11 @@ def run(
         "place": place,
         "fingerprint": samples.fingerprint,
     }
+    marked = run_folder(folder)
     if rank == 0:
-        claim(folder, settings)
+        marked.claim(settings)
     wait()
-    claim(folder, settings)
+    marked.check(settings)
     done = {
         (record["key"], record["method"], record["code"])
         for record in read_records(folder)
@@ -87,7 +86,7 @@ def run(
     wait()
     label = task.name + (f" 1/{size}" if size > 1 else "")
     with (
-        Appender(folder / f"records-{rank}.jsonl") as appender,
+        marked.append(rank) as appender,
         tqdm(
             total=len(mine),
             initial=len(mine) - len(pending),
@@ -126,34 +125,10 @@ def attempt(
             yield left.pop(0), {"error": str(error)}
 
 
-def claim(folder: Path, settings: Record) -> None:
-    """Mark the folder with the settings; results of other settings are never mixed in."""
-    path = folder / SETTINGS
-    text = json.dumps(settings, indent=1, sort_keys=True) + "\n"
-    if what_is(path) is None:
-        write_whole(path, text)
-        return
-    try:
-        before = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{path} is damaged; choose another folder") from error
-    check_same(folder, before, json.loads(text))
+def run_folder(folder: Path) -> RunFolder:
+    return RunFolder(folder, SETTINGS, "records-{}.jsonl")
 
 
 def read_records(folder: Path) -> Iterator[Record]:
     """All whole lines of all processes."""
-    for path in sorted(folder.glob("records-*.jsonl")):
-        for number, (_, line) in enumerate(whole_lines(path), 1):
-            yield read_record(line, f"{path}, line {number}")
-
-
-def read_record(line: bytes, where: str) -> Record:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        record = None
-    if not isinstance(record, dict) or not {"key", "method", "code"} <= record.keys():
-        raise InputError(
-            f"{where} is damaged; delete this line, and the same command measures it again"
-        )
-    return record
+    return (record for _, _, record in run_folder(folder).read("key", "method", "code"))
