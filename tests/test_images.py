@@ -336,3 +336,11 @@ def test_the_given_image_is_left_as_it_was(why: Pipeline) -> None:
     before = array.tobytes()
     why(array)
     assert array.tobytes() == before
+
+
+def test_an_image_of_a_few_pixels_is_said_to_be_one(why: Pipeline) -> None:
+    (note,) = why(scene(3, 2)).notes
+    assert note.startswith("the image has 3 x 2 pixels; it was enlarged to the model's 32")
+    (note,) = why([scene(), scene(1, 1)]).notes
+    assert note.startswith("the image has 1 x 1 pixels")
+    assert why(scene(4, 2)).notes == ()

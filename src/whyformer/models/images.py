@@ -31,6 +31,8 @@ from whyformer.selecting import select
 
 #: larger images are refused: decoding them can take all memory
 MOST_PIXELS = 100_000_000
+#: an image that is smaller than this share of what the model reads is said to be small
+SMALL = 1 / 8
 
 #: how an explanation shows images: ``picture`` and ``crops``
 Shown = dict[str, Any]
@@ -79,7 +81,9 @@ class ImagePipeline(Pipeline):
         notes: list[str] = []
         image = read_image(source, notes)
         crop = self.crop(image.size)
-        return Photo(self._prepare([image]), tuple(notes), crop and crop.keeping(image))
+        pixels = self._prepare([image])
+        notes += small_note(image, pixels.shape[-1])
+        return Photo(pixels, tuple(notes), crop and crop.keeping(image))
 
     def record_photos(
         self, photos: Sequence[Photo], *, remember: bool = True, maps: bool = True
@@ -222,6 +226,16 @@ def listed(inputs: ImageInput | Sequence[ImageInput]) -> list[Any]:
     if not given:
         raise InputError("the list of images is empty; give at least one")
     return given
+
+
+def small_note(image: Image.Image, side: int) -> list[str]:
+    """Says that an image was enlarged so much that the model saw next to nothing."""
+    if max(image.size) >= SMALL * side:
+        return []
+    return [
+        f"the image has {image.width} x {image.height} pixels; it was enlarged to the model's "
+        f"{side}, and what the model saw is hardly a picture"
+    ]
 
 
 def read_image(source: ImageInput, notes: list[str]) -> Image.Image:

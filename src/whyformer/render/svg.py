@@ -10,10 +10,8 @@ from whyformer.render.document import png_data
 from whyformer.render.figure import Box, Figure, Picture, Writing
 from whyformer.render.fonts import faces
 
-FONTS = (
-    "Helvetica, Arial, 'Noto Sans', 'DejaVu Sans', sans-serif, "
-    "'Apple Color Emoji', 'Segoe UI Emoji', 'Noto Color Emoji'"
-)
+#: readers' programs find fonts for what these lack; some take the digits of an emoji font if named
+FONTS = "Helvetica, Arial, 'Noto Sans', sans-serif"
 
 
 def to_svg(figure: Figure) -> str:
