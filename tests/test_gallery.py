@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -411,3 +412,37 @@ class TestPage:
         page.get_by_label("Search names").fill("0599")
         assert shown(page) == ["0599"]
         assert page.get_by_role("button", name="Show more").is_hidden()
+
+
+class TestParquet:
+    """The table with every score."""
+
+    def test_the_rows_are_what_json_files_tell(
+        self, run: Run, digits: Path, tmp_path: Path
+    ) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        out = tmp_path / "maps"
+        arguments = ["explain", digits, "-t", "3", "-t", "8", "--out", out, "--format", "json"]
+        run(*arguments)
+        assert run(*arguments, "--parquet")[0] == 0  # from the records alone
+        rows = parquet.read_table(out / "results.parquet").to_pylist()
+        assert len(rows) == 2 * 4
+        for row in rows:
+            told = json.loads((out / row["result"]).read_text())
+            (view,) = (view for view in told["views"] if view["label"] == row["asked"])
+            assert row["relevance"] == pytest.approx(view["scores"], rel=1e-6)
+            assert row["grid"] == told["image"]["grid"]
+            assert row["predicted"] == told["classes"][0]["label"]
+        assert not list(out.glob(".whyformer-results*"))
+
+    def test_without_pyarrow(
+        self, run: Run, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+        code, _, errors = run("explain", digits, "--out", tmp_path / "maps", "--parquet")
+        assert code == 2
+        assert "--parquet needs pyarrow, which comes with: pip install" in errors
+
+    def test_one_input(self, run: Run, scene: Path) -> None:
+        assert "--parquet is for many inputs" in run("explain", scene, "--parquet")[2]

@@ -78,6 +78,7 @@ def add_to(commands: Any) -> None:
     many.add_argument(
         "--format", metavar="ENDING", help="png (default), svg, pdf, html, json, npz, tex"
     )
+    many.add_argument("--parquet", action="store_true", help="write results.parquet, too")
     many.add_argument("--overwrite", action="store_true", help="do finished inputs again")
     parser.set_defaults(run=run)
 
@@ -93,6 +94,8 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("--generate goes with one prompt; give one text, or one file")
     if inputs is not None:
         return explain_many(inputs, options)
+    if options.parquet:
+        raise InputError("--parquet is for many inputs, with a folder for --out")
     if options.format is not None:
         raise InputError("--format is for many inputs; for one, the ending of --out says it")
     given = video or read_input(options.input[0], options)

@@ -141,6 +141,8 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
     rank, size = processes()
     why = load_named(options.model, options) if options.model else None
     if options.out is None:
+        if options.parquet:
+            raise InputError("--parquet is written into a folder; name it with --out")
         if size > 1:
             raise InputError("several processes share a folder of results; name it with --out")
         return 2 if _explain(entries, why, options, None) else 0

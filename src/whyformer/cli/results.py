@@ -62,6 +62,7 @@ class Results:
         rank: int = 0,
     ) -> None:
         from whyformer.render.gallery import PAGE
+        from whyformer.render.parquet import require_pyarrow
         from whyformer.render.saving import WRITERS, writer
 
         self.folder, self.rank = Path(options.out), rank
@@ -72,6 +73,9 @@ class Results:
             raise InputError(f"{self.folder} is a file's name; many inputs go into a folder")
         self.gallery = self.folder / PAGE
         self._look, self._pieces = look_of(options), options.pieces
+        self._parquet = options.parquet
+        if self._parquet:
+            require_pyarrow()
         self._settings = {
             "whyformer": __version__,
             "model": options.model,
@@ -115,11 +119,14 @@ class Results:
 
     def _spare_others(self, entries: Sequence[Entry]) -> None:
         """No result may take the place of an input, nor of a file that is no result."""
+        from whyformer.render import parquet
         from whyformer.render.gallery import TABLE
 
         inputs = {Path(entry.source).resolve() for entry in entries if entry.text is None}
         mine = self._overwrite or self._run.marked
         known = {self.gallery: mine, self.folder / TABLE: mine}
+        if self._parquet:
+            known[self.folder / parquet.TABLE] = mine
         known |= {self.path(entry): entry.name in self._kept for entry in entries}
         for result, ours in known.items():
             if result.resolve() in inputs:
@@ -187,13 +194,18 @@ class Results:
 
     def close(self) -> None:
         """Write the gallery of all results in the folder, also of those that were there before."""
+        from whyformer.render import parquet
         from whyformer.render.gallery import write_gallery
 
+        wanted = [self.gallery, *([self.folder / parquet.TABLE] if self._parquet else [])]
         with self._open or ExitStack():
-            if self.rank == 0 and (self._open is not None or what_is(self.gallery) is None):
-                if self._open is not None:
-                    self._overwrite, self._kept = False, self._read_kept()
-                write_gallery(self.folder, self._read(), self._look.colours)
+            if self.rank > 0 or (self._open is None and all(map(what_is, wanted))):
+                return
+            if self._open is not None:
+                self._overwrite, self._kept = False, self._read_kept()
+            write_gallery(self.folder, self._read(), self._look.colours)
+            if self._parquet:
+                parquet.write_parquet(self.folder, self._read())
 
     def _read(self) -> Iterator[dict[str, Any]]:
         for _, kept in sorted(self._kept.items()):

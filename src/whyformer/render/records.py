@@ -2,7 +2,8 @@
 
 ``predicted`` and a view's ``asked`` are classes with what the model gave them. A text's view has
 ``words``: what stands before, the word, its score, which is None where it is not coloured. An
-image's has its ``map`` on the scale of its colours, -127 to 127 in bytes, row by row over ``grid``.
+image's has its ``scores``, float32 row by row over ``grid``, and its ``map`` on the scale of its
+colours, -127 to 127 in bytes.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ def _view(sheet: Sheet, view: View, pieces: bool) -> Record:
     entry["grid"] = list(view.scores.shape)
     steps = (view.strength * 127).round().astype(np.int8)
     entry["map"] = base64.b64encode(steps.tobytes()).decode("ascii")
+    entry["scores"] = base64.b64encode(view.scores.astype("<f4").tobytes()).decode("ascii")
     return entry
 
 
@@ -63,6 +65,13 @@ def map_of(view: Record) -> np.ndarray:
     """A record's map again, from -1 to 1."""
     steps = np.frombuffer(base64.b64decode(view["map"]), np.int8)
     return steps.reshape(view["grid"]) / 127
+
+
+def scores_of(view: Record) -> list[Any] | None:
+    """A record's scores again: of its words, or its patches row by row; older records have none."""
+    if "scores" not in view:
+        return [score for _, _, score in view["words"]] if "words" in view else None
+    return list(np.frombuffer(base64.b64decode(view["scores"]), "<f4").tolist())
 
 
 def _place(sheet: Sheet, view: View) -> str:
