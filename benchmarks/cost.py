@@ -24,6 +24,8 @@ from statistics import median
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+#: forwards that stand beside one call of a peer, which may take hundreds
+FORWARDS = 5
 
 
 def vit() -> tuple[Any, Any]:
@@ -46,14 +48,16 @@ def bert() -> tuple[Any, Any]:
     return model, lambda batch: torch.randint(1000, 30000, (batch, 512))
 
 
-def interleaved(first: Callable[[], Any], second: Callable[[], Any], turns: int) -> list[float]:
-    """Median seconds of two calls that take turns, after two warm-up turns."""
+def interleaved(
+    first: Callable[[], Any], second: Callable[[], Any], turns: int, warm: int = 2
+) -> list[float]:
+    """Median seconds of two calls that take turns, after some warm-up turns."""
     seconds: tuple[list[float], list[float]] = ([], [])
-    for turn in range(turns + 2):
+    for turn in range(turns + warm):
         for call, kept in zip((first, second), seconds, strict=True):
             start = time.perf_counter()
             call()
-            if turn >= 2:
+            if turn >= warm:
                 kept.append(time.perf_counter() - start)
     return [median(s) for s in seconds]
 
@@ -126,11 +130,14 @@ def peer(name: str, threads: int, turns: int) -> dict[str, float]:
     }
     call = calls[name](getattr(attr, name)(lambda pixels: model(pixels).logits))
 
-    def forward() -> None:
+    def forwards() -> None:
         with torch.no_grad():
-            model(image)
+            for _ in range(FORWARDS):
+                model(image)
 
-    plain, explained = interleaved(forward, call, turns)
+    forwards()
+    plain, explained = interleaved(forwards, call, turns, warm=0)
+    plain /= FORWARDS
     return {"forward": plain, "other": explained, "ratio": explained / plain}
 
 
@@ -239,7 +246,7 @@ def costs(few: int, many: int) -> Iterator[str]:
         ("IntegratedGradients", ", 50 steps"),
         ("Occlusion", ", 196 patches"),
     ):
-        found = measure("peer", name=name, threads=2, turns=1)
+        found = measure("peer", name=name, threads=2, turns=few)
         yield f"| Captum's `{name}`{how}, ViT-B/16, batch 1 | 2 | {found['ratio']:.1f} forwards | |"
     for threads in (1, 2):
         found = measure("targets", threads=threads, turns=few)

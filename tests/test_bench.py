@@ -12,6 +12,7 @@ import whyformer
 from command_line import Run
 from whyformer.errors import InputError
 from whyformer.evaluation.run.costs import costs, example, peak
+from whyformer.models.language import LanguagePipeline
 from whyformer.models.pipeline import Pipeline, Recorded
 
 FEW = "rollout,generic_attention"
@@ -63,6 +64,18 @@ def test_a_text_has_the_length_that_was_asked_for(tokens: int, length: int | Non
     assert inputs["input_ids"].shape == (2, length or why.longest)
 
 
+@pytest.mark.parametrize(("tokens", "length"), [(20, 20), (10**4, None)])
+def test_a_prompt_is_asked_about_its_end_alone(tokens: int, length: int | None) -> None:
+    why = whyformer.load("demo-writer")
+    assert isinstance(why, LanguagePipeline)
+    inputs = example(why, 2, tokens)
+    assert inputs["input_ids"].shape == (2, length or why.longest)
+    assert why.model(**inputs).logits.shape[:2] == (2, 1)
+    (cost,) = costs(why, ["witness"], example(why, 1, 12), turns=1)
+    assert cost.forwards > 1
+    assert cost.peak_mib > 0
+
+
 def test_peak_counts_what_is_held_at_once() -> None:
     weight = torch.zeros(10**7)
 
@@ -78,7 +91,7 @@ def test_peak_counts_what_is_held_at_once() -> None:
 
 def test_a_model_that_classifies_nothing_is_refused() -> None:
     class Other(Pipeline):
-        kind = "language"
+        kind = "sound"
 
         @property
         def reads(self) -> dict[str, int]:
@@ -91,7 +104,7 @@ def test_a_model_that_classifies_nothing_is_refused() -> None:
             return b""
 
     other = Other("some-model", whyformer.load("demo-text").explainer)
-    with pytest.raises(InputError, match="some-model is a language model"):
+    with pytest.raises(InputError, match="some-model is a sound model"):
         example(other, 1, 1)
 
 

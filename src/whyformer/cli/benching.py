@@ -20,6 +20,7 @@ EPILOG = """examples:
   whyformer bench                                               the embedded image model
   whyformer bench ./my-vit --batch 8
   whyformer bench ./my-bert --tokens 512 --methods witness,transformer_attribution
+  whyformer bench demo-writer --tokens 64
   whyformer bench ./my-vit --precision fast --threads 1 --json
 """
 
@@ -39,7 +40,7 @@ def add_to(commands: Any) -> None:
     add_methods_option(parser)
     parser.add_argument("--batch", type=count, default=1, help="samples at once (default: 1)")
     parser.add_argument(
-        "--tokens", type=count, default=128, help="pieces that a text has (default: 128)"
+        "--tokens", type=count, default=128, help="pieces of a text or prompt (default: 128)"
     )
     parser.add_argument(
         "--turns", type=count, default=5, help="explanations that are timed (default: 5)"
@@ -91,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
     forward = min(cost.forward_seconds for cost in found)
     print(
         f"{why.name}: a forward of {options.batch} takes {forward * 1000:.0f} ms on {device}, "
-        f"{threads} threads"
+        f"{threads} thread{'s' if threads > 1 else ''}"
     )
     width = max(len(cost.method) for cost in found)
     print(f"\n{'method':<{width}}  forwards  samples/s  peak MiB")

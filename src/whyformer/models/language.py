@@ -90,13 +90,15 @@ class LanguagePipeline(Pipeline):
             return self.vocabulary.index(item)
         return class_index(item, len(self.vocabulary), None)
 
+    def only_rows(self, places: Sequence[int]) -> dict[str, Tensor]:
+        """What tells the model to compute the output's rows at these places and no others."""
+        return {"logits_to_keep": torch.tensor(places)} if self._takes_rows else {}
+
     def rows(self, prompt: Prompt, places: Sequence[int], maps: bool = True) -> Recording:
         """The forward, recorded, with the output's rows at these places and no others."""
-        inputs: dict[str, Any] = {"input_ids": prompt.ids}
+        inputs: dict[str, Any] = {"input_ids": prompt.ids, **self.only_rows(places)}
         explainer = self.explainer
-        if self._takes_rows:
-            inputs["logits_to_keep"] = torch.tensor(places)
-        else:
+        if not self._takes_rows:
             explainer = Explainer(
                 self.model,
                 output=lambda out: out.logits[:, list(places)],

@@ -18,6 +18,7 @@ from whyformer.errors import InputError
 from whyformer.evaluation.run.timing import Clock
 from whyformer.methods import get_method
 from whyformer.models.images import ImagePipeline
+from whyformer.models.language import LanguagePipeline
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
 
@@ -36,13 +37,21 @@ class Cost:
 
 
 def example(why: Pipeline, batch: int, tokens: int) -> Any:
-    """Noise for a model that reads images, sentences of so many pieces for one that reads text."""
+    """Noise for a model that reads images, sentences of so many pieces for one that reads text.
+
+    A language model is asked about what follows the last piece, and computes no other row.
+    """
     if isinstance(why, ImagePipeline):
         noise = torch.rand(batch, 3, *why.input_size, generator=torch.Generator().manual_seed(0))
         return why.explainer.place(why.normalise(noise))
+    if isinstance(why, LanguagePipeline):
+        pieces = why.read(SENTENCE).ids.repeat(batch, tokens)
+        pieces = pieces[:, : min(tokens, why.longest or tokens)]
+        return why.explainer.place({"input_ids": pieces, **why.only_rows([pieces.shape[1] - 1])})
     if not isinstance(why, TextPipeline):
         raise InputError(
-            f"{why.name} is a {why.kind} model; bench times models that classify images or texts"
+            f"{why.name} is a {why.kind} model; bench times models that classify images or texts, "
+            "and language models"
         )
     inputs = why.batches(SENTENCE * tokens)[0]
     length = min(tokens, why.longest)
