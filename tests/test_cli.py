@@ -237,6 +237,7 @@ class TestListing:
             "demo-writer": "language",
             "demo-clip": "towers",
             "demo-detector": "detection",
+            "demo-swin": "image",
         }
 
     def test_classes(self, run: Run) -> None:

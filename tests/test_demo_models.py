@@ -230,6 +230,47 @@ class TestDetector:
         assert falls(detector.train(detector.make_model(), pools, 20, 8, 1e-3, 0), 5)
 
 
+class TestSwin:
+    def test_it_names_unseen_digits(self) -> None:
+        import swin
+
+        model = loaded("demo-swin", "AutoModelForImageClassification")
+        assert swin.accuracy(model, 60, 1) >= stated("demo-swin") - 0.1
+        assert swin.accuracy(model, 60, 2) >= stated("demo-swin", 1) - 0.1
+
+    def test_it_loads_by_name_and_reads_as_its_training_did(self) -> None:
+        import swin
+        from whyformer.demo.scenes import draw_scene
+
+        why = whyformer.load("demo-swin")
+        image = draw_scene(5, 2).image
+        given = swin.make_processor()([image], return_tensors="pt")["pixel_values"]
+        assert torch.allclose(why.normalise(why.read(image)), given, atol=1e-5)
+        assert why.kind == EMBEDDED["demo-swin"].kind == "image"
+        assert list(why.labels) == [str(digit) for digit in range(10)]
+
+    def test_its_windows_are_followed_from_stage_to_stage(self) -> None:
+        """A map at the patches of the input, and another one for another digit."""
+        from whyformer.demo.scenes import draw_scene
+
+        scene = draw_scene(5, 2)
+        recorded = whyformer.load("demo-swin").record(scene.image)
+        first, second = (recorded.explain(str(label)) for label in scene.labels)
+        assert first.tokens.to_map(first.relevance).shape == (1, 16, 16)
+        assert not torch.allclose(first.relevance, second.relevance)
+        assert first.notes == ()
+
+    @pytest.mark.slow
+    def test_a_tiny_one_learns(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        import pool
+        import swin
+
+        monkeypatch.setattr(pool, "KEPT", tmp_path)
+        scenes = pool.make_pool(16, 2, patch=swin.TOKEN)
+        model = swin.make_model(width=24, depths=(1, 1, 1))
+        assert falls(swin.train(model, scenes, 20, 8, 1e-3, 0), 5)
+
+
 def test_a_pool_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pool
 

@@ -15,12 +15,13 @@ from whyformer.demo.scenes import Scene
 from whyformer.demo.stories import Story, draw_story
 from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
-from whyformer.evaluation.data.samples import Samples
+from whyformer.evaluation.data.samples import Samples, Scenes
 from whyformer.evaluation.run.runner import read_records
 from whyformer.evaluation.tasks.boxes import Boxes, TidyScenes, overlap, share_inside
 from whyformer.evaluation.tasks.captions import CaptionedScenes, Captions
 from whyformer.evaluation.tasks.captions import scores_of as words_of
 from whyformer.evaluation.tasks.known import Known
+from whyformer.evaluation.tasks.pointing import Pointing
 from whyformer.evaluation.tasks.writing import Stories, Writing, word_places
 
 
@@ -179,6 +180,36 @@ class TestCaptions:
         ]
         assert [word for word, _ in kept] == words
         assert words_of(words, answer).tolist() == pytest.approx([score for _, score in kept])
+
+
+class TestPointing:
+    def test_the_objects_must_be_the_surest_classes(self) -> None:
+        swin, task = whyformer.load("demo-swin"), Pointing("stable")
+        sample = next(s for s in map(Scenes(2, 20).__getitem__, range(20)) if task.knows(swin, s))
+        masks = list(sample.masks.values())
+        others = {(label + 1) % 10: mask for label, mask in sample.masks.items()}
+        assert not task.knows(swin, replace(sample, masks=others))
+        assert not task.knows(swin, replace(sample, masks={10: masks[0], 11: masks[1]}))
+
+    def test_what_is_not_known_is_left_out_and_counted(self, tmp_path: Path) -> None:
+        vision, task = whyformer.load("demo-vision"), Pointing("stable")
+        scenes = Scenes(2, 6)
+        known = [scenes.keys[i] for i in range(6) if task.knows(vision, scenes[i])]
+        assert 0 < len(known) < 6
+        options: dict[str, Any] = {"methods": ["rollout"], "limit": 6, "progress": False}
+        result = evaluate("pointing", vision, known=True, out=tmp_path / "known", **options)
+        assert [record["key"] for record in read_records(tmp_path / "known")] == known
+        assert result is not None
+        assert result.facts["notes"] == (
+            f"left out, because the model gets them wrong: {6 - len(known)} of 6"
+        )
+        evaluate("pointing", vision, out=tmp_path / "all", **options)
+        assert len(list(read_records(tmp_path / "all"))) == 6
+
+    def test_other_benchmarks_do_not_choose(self, tmp_path: Path) -> None:
+        vision = whyformer.load("demo-vision")
+        with pytest.raises(InputError, match="known chooses samples for pointing"):
+            evaluate("segmentation", vision, known=True, out=tmp_path)
 
 
 def knows(detector: Any, scene: Scene) -> bool:

@@ -15,6 +15,8 @@ from whyformer.render.document import png_bytes
 #: the scenes by name: seed, digits
 SCENES = {"two digits": (SCENE_SEED, 2), "two more": (7, 2), "one digit": (21, 1)}
 SCENES |= {"three digits": (12, 3)}
+#: for the model with windows
+WINDOWED = {"two in windows": (7, 2), "one in windows": (22, 1)}
 #: scenes whose digits lie apart, to be found and to be named
 BOXES = {"two boxes": (TIDY_SEED, 2), "three boxes": (2, 3)}
 CAPTIONS = {"two captions": (TIDY_SEED, 2), "two others": (8, 2)}
@@ -46,6 +48,7 @@ def examples() -> dict[str, Example]:
     found += [Example(name, "demo-writer", text) for name, text in stories.items()]
     found += [Example(name, "demo-clip", texts=named(*scene)) for name, scene in CAPTIONS.items()]
     found += [Example(name, "demo-detector") for name in BOXES]
+    found += [Example(name, "demo-swin") for name in WINDOWED]
     return {example.name: example for example in found}
 
 
@@ -57,8 +60,9 @@ def named(seed: int, count: int) -> tuple[str, ...]:
 @cache
 def picture(name: str) -> bytes:
     """A scene as a PNG file."""
-    if name in SCENES:
-        return png_bytes(draw_scene(*SCENES[name]).image)
+    cluttered = {**SCENES, **WINDOWED}
+    if name in cluttered:
+        return png_bytes(draw_scene(*cluttered[name]).image)
     return png_bytes(draw_tidy(*{**BOXES, **CAPTIONS}[name]).image)
 
 

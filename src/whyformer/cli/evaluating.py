@@ -49,6 +49,7 @@ examples:
   whyformer evaluate writing --limit 50                 demo-writer on stories, truth known
   whyformer evaluate boxes --limit 50                   demo-detector on scenes, truth known
   whyformer evaluate captions --limit 50                demo-clip on scenes, truth known
+  whyformer evaluate pointing --model demo-swin --known --limit 50     on scenes, truth known
   torchrun --nproc-per-node 4 -m whyformer evaluate perturbation --data ... --out runs/in
 
 image data: a folder for each class (named by ImageNet's number, by index or by label), ImageNet's
@@ -100,6 +101,11 @@ def add_to(commands: Any) -> None:
         default=0.5,
         metavar="P",
         help="of the model for each photo of a grid, alone in its cell (default: 0.5)",
+    )
+    parser.add_argument(
+        "--known",
+        action="store_true",
+        help="pointing: leave out samples whose objects are not the model's surest classes",
     )
     texts = parser.add_argument_group("texts")
     texts.add_argument(
@@ -181,6 +187,7 @@ def evaluate_one(
             longest=options.longest if KINDS[benchmark] == "text" else None,
             removal=options.removal,
             confidence=options.confidence,
+            known=options.known,
             out=folder,
             cache=options.cache,
             progress=not options.quiet,

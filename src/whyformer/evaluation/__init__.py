@@ -75,6 +75,7 @@ def evaluate(
     longest: int | None = None,
     removal: str = "mask",
     confidence: float = CONFIDENCE,
+    known: bool = False,
     out: str | Path,
     cache: str | Path | None = None,
     progress: bool = True,
@@ -86,6 +87,7 @@ def evaluate(
     detectors and "captions" for two towers, on samples whose truth is known. ``data``: a folder or
     file, samples of your own, or None for the embedded ones; ``limit`` takes evenly chosen samples,
     or so many grids, whose photos the model must recognise with a probability of ``confidence``.
+    ``known`` lets pointing leave out the samples whose objects are not the model's surest classes.
     ``split`` is a part of an ERASER directory or a Hugging Face data set. For texts: ``cut`` is
     what is read of a long document ("head", "tail", "windows"), ``longest`` reads fewer word pieces
     than the model could, and ``removal`` ("mask", "delete") is how erasure takes words away.
@@ -93,6 +95,8 @@ def evaluate(
     for other runs. A method may have options: "generic_attention:gradient=libra".
     """
     task = make_task(benchmark, preset, cut, removal)
+    if known and not isinstance(task, KnownTruth | Pointing):
+        raise InputError(f"known chooses samples for pointing, and the benchmark is {benchmark}")
     if why.kind != task.kind:
         needs = task.needs if isinstance(task, KnownTruth) else f"{task.kind}s"
         given = f"reads {why.kind}s" if why.kind == why.takes else f"is made for {why.kind}"
@@ -112,7 +116,7 @@ def evaluate(
         samples: Samples[Any] = Mosaics(why, photos, limit, confidence, alone)
     else:
         samples = open_samples(task, why, data, split, limit)
-    if isinstance(task, KnownTruth):
+    if isinstance(task, KnownTruth) or (known and isinstance(task, Pointing)):
         samples = Known(task, why, samples, alone)
     folder = Path(out)
     settings = runner.run(

@@ -35,5 +35,8 @@ EMBEDDED = {
         Embedded(
             "demo-detector", "detection", "detector", "a small YOLOS that finds a scene's digits"
         ),
+        Embedded(
+            "demo-swin", "image", "swin", "a small Swin that reads a cluttered scene's digits"
+        ),
     )
 }

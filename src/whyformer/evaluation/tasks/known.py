@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,14 @@ from whyformer.models.pipeline import Pipeline, Recorded
 
 #: how many embedded samples are evaluated unless told otherwise
 COUNT = 100
+
+
+class Knowing(Protocol):
+    """A benchmark that can tell whether a model gets a sample right, and names one that does."""
+
+    model: ClassVar[str]
+
+    def knows(self, why: Pipeline, sample: Any) -> bool: ...
 
 
 class KnownTruth(Task):
@@ -80,7 +88,7 @@ class Known(Samples[Any]):
     """The samples that the model gets right."""
 
     def __init__(
-        self, task: KnownTruth, why: Pipeline, samples: Samples[Any], progress: bool = False
+        self, task: Knowing, why: Pipeline, samples: Samples[Any], progress: bool = False
     ) -> None:
         places = tqdm(range(len(samples)), "choosing samples", unit="sample", disable=not progress)
         self._samples = samples

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from whyformer.errors import InputError
 from whyformer.evaluation.data.samples import ImageSample
-from whyformer.evaluation.tasks.pictures import Answers, ImageTask, Picture
+from whyformer.evaluation.tasks.pictures import Answers, ImageTask, Picture, logits_of
 from whyformer.evaluation.tasks.task import Measure, Record
 from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline
@@ -19,6 +19,13 @@ class Pointing(ImageTask):
     """Ask about each of several objects: whose pixels get more of the relevance?"""
 
     name = "pointing"
+    model: ClassVar[str] = "demo-swin"
+
+    def knows(self, why: Pipeline, sample: ImageSample) -> bool:
+        """Whether the objects are the model's surest classes."""
+        assert isinstance(why, ImagePipeline)
+        logits = logits_of(why, why.fit(sample.image))[0].numpy()
+        return set(logits.argsort()[::-1][: len(sample.masks)].tolist()) == set(sample.masks)
 
     def prepare(self, why: Pipeline, sample: ImageSample) -> Picture:
         if len(sample.masks) < 2:
