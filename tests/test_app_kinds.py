@@ -110,7 +110,11 @@ UPLOADS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("videomae", {"target": "moving"}, {"targets": "moving"}),
     ("timesformer", {}, {}),
     ("detector", {"target": 0, "position": 1}, {"targets": "0", "position": "1"}),
+    ("detector", {"position": 1}, {"position": "1"}),
+    ("detector", {"target": 1, "edge": "top", "method": "fullgrad"},
+     {"targets": "1", "edge": "top", "methods": "fullgrad"}),
     ("segformer", {}, {}),
+    ("segformer", {"region": (0, 0.5, 1, 1)}, {"region": ["0", "0.5", "1", "1"]}),
     ("vilt", {"text": "is the film witty", "target": "no"},
      {"texts": "is the film witty", "targets": "no"}),
 ]  # fmt: skip

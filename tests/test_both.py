@@ -73,6 +73,8 @@ def test_what_is_missing_or_too_much(folder: Path) -> None:
         why(image(), text=[QUESTION, "is it warm"])
     with pytest.raises(InputError, match="more than the model's 40"):
         why(image(), text="film " * 60)
+    with pytest.raises(InputError, match="a text was expected, not int"):
+        why(image(), text=3)
     with pytest.raises(TargetError, match="no label 'maybe'"):
         why(image(), target="maybe", text=QUESTION)
 

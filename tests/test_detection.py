@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from PIL import Image
 
 import whyformer
+from command_line import Run
 from small_images import save_detector, save_segformer
 from whyformer.errors import InputError, ModelError, TargetError
 from whyformer.models.detection import EDGES
@@ -156,3 +158,43 @@ class TestRegions:
             recorded.explain(region=(0.5, 0.5, 0.2, 1))
         with pytest.raises(TargetError, match="no label 'bird'"):
             recorded.explain("bird")
+
+
+def test_what_was_found_is_listed_and_asked_for_by_its_place(detector: Any) -> None:
+    recorded = detector.record(PHOTO)
+    found = recorded.detections() or recorded.detections(0)[:1]
+    assert recorded.places == [f"{each.label} ({each.probability:.2f})" for each in found]
+    first = recorded.explain()
+    assert sum(note.startswith("found") for note in first.notes) == 1
+    assert recorded.likeliest(2, 0) == []
+    assert torch.equal(recorded.explain([found[0].label]).relevance, first.relevance)
+    with pytest.raises(TargetError, match="2 targets were given for one image"):
+        recorded.explain(["cat", "dog"])
+
+
+def test_edges_and_regions_on_the_command_line(tmp_path: Path, run: Run) -> None:
+    torch.manual_seed(0)
+    model, segments = save_detector(tmp_path / "yolos"), save_segformer(tmp_path / "segformer")
+    PHOTO.save(tmp_path / "photo.png")
+
+    def told(*arguments: Any) -> Any:
+        code, printed, said = run("explain", tmp_path / "photo.png", *arguments, "--json")
+        return json.loads(printed) if code == 0 else said
+
+    asked = ["--model", model, "--method", "fullgrad"]
+    expected = whyformer.load(model)(PHOTO, position=1, edge="top", method="fullgrad")
+    edge = told(*asked, "--position", "1", "--edge", "top")
+    assert edge["views"][0]["scores"] == pytest.approx(
+        expected.relevance[0, expected.tokens.patches].tolist(), rel=1e-3, abs=1e-6
+    )
+    assert "a box has no edge 'middle'" in told(*asked, "--edge", "middle")
+    assert "yolos is not asked by region; leave region out" in told(*asked, "--region", "0,0,1,1")
+    asked = ["--model", segments, "--method", "fullgrad"]
+    lower = told(*asked, "--region", "0,0.5,1,1")
+    expected = whyformer.load(segments)(PHOTO, region=(0, 0.5, 1, 1), method="fullgrad")
+    assert lower["views"][0]["scores"] == pytest.approx(
+        expected.relevance.flatten().tolist(), rel=1e-3, abs=1e-6
+    )
+    assert "is no box" in told(*asked, "--region", "0,0.5,1")
+    assert "is no box" in told(*asked, "--region", "0,0.5,2,1")
+    assert "all of its input; leave edge out" in told(*asked, "--edge", "left")

@@ -360,3 +360,14 @@ def test_a_real_model_says_why_girl() -> None:
 
 def _end(written: Any, number: int) -> int:
     return len(written.prompt) + sum(len(word) for word in written.words[:number])
+
+
+def test_a_byte_that_is_no_letter_is_not_called_by_a_letter(tmp_path: Path) -> None:
+    """A byte-level tokenizer spells the byte E9 as é, whose own bytes are C3 A9."""
+    why = whyformer.load(save_language(tmp_path / "bytes"))
+    names = why.labels
+    assert {"<0xE9>", "<0xC3>", "<0x07>"} <= set(names)
+    assert "é" not in names
+    with pytest.raises(TargetError, match='written as "<0xC3>", "<0xA9>"'):
+        why("Once upon a time", target="é")
+    assert bool(why("Once upon a time", target="<0xC3>").relevance.any())

@@ -43,6 +43,13 @@ def test_files_of_every_width_hold_the_same_sound(width: int, error: float, tmp_
     assert not notes
 
 
+def test_a_file_that_was_cut_is_heard_as_far_as_it_goes(tmp_path: Path) -> None:
+    whole = write_wav(tmp_path / "a.wav", beeps()).read_bytes()
+    notes: list[str] = []
+    assert len(read_sound(whole[: len(whole) // 2], RATE, notes)) < RATE
+    assert notes == ["the sound ends before its file's header says: what is there was heard"]
+
+
 def test_samples_come_with_their_rate() -> None:
     notes: list[str] = []
     assert np.array_equal(read_sound((beeps(), RATE), RATE, notes).numpy(), beeps())
@@ -167,7 +174,9 @@ def test_what_a_model_does_not_read_is_said(folder: Path) -> None:
     assert found.parts[0].sound.samples.shape == (1, round(2.56 * RATE))
     with pytest.raises(InputError, match="one at a time"):
         ast([folder / "beeps.wav"])
-    with pytest.raises(InputError, match="has 100 samples, too few for one frame"):
+    with pytest.raises(InputError, match="lasts 0\\.062 ms, less than one frame"):
+        ast((np.ones(1), RATE))
+    with pytest.raises(InputError, match="lasts 6\\.2 ms, less than one frame of 25"):
         whyformer.load(folder / "wav2vec2")((beeps()[:100], RATE))
 
 

@@ -396,6 +396,13 @@ def test_what_cannot_be_read_as_text(why: Pipeline, text: Any, said: str) -> Non
     assert said in refused(why, text)
 
 
+def test_the_name_of_a_picture_is_no_text(why: Pipeline, tmp_path: Path) -> None:
+    picture = tmp_path / "film.png"
+    assert bool(why(str(picture)).relevance.any())
+    picture.write_bytes(b"x")
+    assert "is the name of a file here; a text was expected" in refused(why, str(picture))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [str, lambda text: (text, "a superb film")])
 def test_a_hundred_thousand_words(

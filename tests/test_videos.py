@@ -95,7 +95,8 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "empty": (lambda f: [], "the video has no frames"),
     "empty folder": (lambda f: f / "none", "the video has no frames"),
     "one image": (lambda f: f / "frames" / "000.png", "is one image, not a video"),
-    "no image": (lambda f: f / "film.mp4", "is not an image that Pillow can read"),
+    "film": (lambda f: f / "film.mp4", "is a film, which is not taken apart here; give a folder"),
+    "no image": (lambda f: f / "film.txt", "is not an image that Pillow can read"),
     "sizes": (lambda f: [ball()[0], ball(side=20)[0]], "the frames have different sizes"),
 }
 
@@ -103,7 +104,8 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_videos_get_one_sentence(case: str, folder: Path) -> None:
     (folder / "none").mkdir(exist_ok=True)
-    (folder / "film.mp4").write_bytes(b"\0\0\0 ftypisom")
+    for name in ("film.mp4", "film.txt"):
+        (folder / name).write_bytes(b"\0\0\0 ftypisom")
     make, sentence = BAD[case]
     with pytest.raises(InputError, match=sentence):
         chosen(read_frames(make(folder), []), 4, [])

@@ -21,6 +21,20 @@ IMAGE_ENDINGS = {
 }  # fmt: skip
 ANIMATIONS = {".gif", ".webp"}
 SOUND_ENDINGS = {".wav", ".flac", ".ogg", ".mp3"}
+FILM_ENDINGS = {".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg"}
+
+
+#: what a text is not
+FILE_ENDINGS = IMAGE_ENDINGS | SOUND_ENDINGS | FILM_ENDINGS
+
+
+def check_no_film(path: Path) -> None:
+    """Films are for other programs to take apart."""
+    if path.suffix.lower() in FILM_ENDINGS:
+        raise InputError(
+            f"{path} is a film, which is not taken apart here; give a folder of its frames, or an "
+            "animation (.gif, .webp)"
+        )
 
 
 def what_is(path: Path) -> str | None:

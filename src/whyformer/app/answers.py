@@ -16,7 +16,7 @@ from whyformer.app.stories import written
 from whyformer.app.uploads import check_file, kind_of
 from whyformer.app.worker import Check
 from whyformer.engine.rules import get_preset
-from whyformer.errors import InputError, TargetError
+from whyformer.errors import TargetError
 from whyformer.methods import get_method, get_registered
 from whyformer.models.pipeline import Recorded
 from whyformer.render.document import document
@@ -57,7 +57,7 @@ def lay_out(question: Question, reading: Reading, check: Check) -> Sheet:
     """The sheet that the command line would make of the same question."""
     recorded = reading.recorded
     targets, place = chosen_targets(question, recorded), place_of(question, recorded)
-    if len(targets) > 1 and recorded.several:
+    if len(targets) > 1 and recorded.several and "edge" not in place:
         targets = [[targets]]
     explanations = []
     recorded.pause = check
@@ -78,12 +78,13 @@ def chosen_targets(question: Question, recorded: Recorded) -> list[Any]:
         word = from_word(given, recorded.labels) if isinstance(given, str) else given
         return recorded.index_of(word)
 
-    place = place_of(question, recorded).get("position")
+    place = place_of(question, recorded)
     other = None if question.rather_than is None else read(question.rather_than)
     targets = list(dict.fromkeys(read(given) for given in question.targets))
     if not targets:
         count = 2 if question.runner_up or other is not None else 1
-        targets = recorded.likeliest(count, place) or [None]
+        found = [] if "region" in place else recorded.likeliest(count, place.get("position"))
+        targets = found or [None]
     if other is None:
         return targets
     chosen = [contrast(target, other) for target in targets if target != other]
@@ -93,13 +94,10 @@ def chosen_targets(question: Question, recorded: Recorded) -> list[Any]:
 
 
 def place_of(question: Question, recorded: Recorded) -> dict[str, Any]:
-    given = question.position
-    if given is None:
-        return {}
-    if not recorded.takes_position:
-        name = recorded.pipeline.name
-        raise InputError(f"{name} gives one answer for all of its input; leave position out")
-    return {"position": place_from_word(given) if isinstance(given, str) else given}
+    place = question.position
+    place = place_from_word(place) if isinstance(place, str) else place
+    region = tuple(question.region) if question.region else None
+    return recorded.where(position=place, edge=question.edge, region=region)
 
 
 def to_document(question: ViewQuestion, reading: Reading, check: Check) -> dict[str, Any]:

@@ -26,11 +26,12 @@ FILES = ("file", "image")
 #: what a form does not hold, because it holds a file
 WITHOUT_FILE = ("text", "pair", "example", "input", "write")
 #: what a form may hold more than once
-LISTS = ("targets", "methods", "texts", "erased")
+LISTS = ("targets", "methods", "texts", "erased", "region")
 
 Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=2000)]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
+Edge = Literal["left", "top", "right", "bottom"]
 Place = Annotated[int, Field(gt=-(2**31), lt=2**31)]
 
 
@@ -68,6 +69,10 @@ class Question(BaseModel):
     position: Place | Name | None = Field(
         None,
         description="where a model is asked that answers at many places: a number, or a word",
+    )
+    edge: Edge | None = Field(None, description="an edge of a detector's box, not its class")
+    region: list[float] = Field(
+        [], max_length=4, description="a segmentation's: left, top, right, bottom, from 0 to 1"
     )
     methods: Annotated[list[Name], Field(max_length=MOST_METHODS)] = Field(
         [], description=f"of /methods; by default the model's own, mostly {DEFAULT_METHOD}"

@@ -13,6 +13,7 @@ from whyformer.app.questions import (
     MOST_TEXT,
     MOST_TEXTS,
     MOST_WRITTEN,
+    Edge,
     Index,
     Name,
     Place,
@@ -36,6 +37,8 @@ class RecipeQuestion(BaseModel):
     targets: list[Index] = Field([], max_length=MOST_TARGETS)
     rather_than: Index | Name | None = None
     position: Place | Name | None = None
+    edge: Edge | None = None
+    region: list[float] = Field([], max_length=4)
     write: int | None = Field(None, ge=1, le=MOST_WRITTEN)
     methods: list[Name] = Field(
         [], max_length=MOST_METHODS, description="by default the model's own"
@@ -93,6 +96,10 @@ def python_code(
         given.append(f"target={asked[0]}" if len(asked) == 1 else f"target=[[{', '.join(asked)}]]")
     if question.position is not None:
         given.append(f"position={question.position!r}")
+    if question.edge is not None:
+        given.append(f"edge={question.edge!r}")
+    if question.region:
+        given.append(f"region={tuple(question.region)}")
     if question.write is not None:
         given.append(f"tokens={question.write}")
     if question.preset != DEFAULT_PRESET:
@@ -121,6 +128,8 @@ def command(question: RecipeQuestion, names: list[str], targets: list[str], usua
         "similar-to": question.similar_to,
         "rather-than": question.rather_than,
         "position": question.position,
+        "edge": question.edge,
+        "region": ",".join(f"{side:g}" for side in question.region) or None,
         "generate": question.write,
     }
     words += [f"--{name}={value}" for name, value in named.items() if value is not None]

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyformer.errors import InputError, TargetError
-from whyformer.files import IMAGE_ENDINGS, SOUND_ENDINGS, what_is
+from whyformer.files import (
+    FILE_ENDINGS,
+    IMAGE_ENDINGS,
+    SOUND_ENDINGS,
+    check_no_film,
+    what_is,
+)
 from whyformer.words import shorten
 
 if TYPE_CHECKING:
@@ -41,6 +47,7 @@ def read_input(given: str, options: argparse.Namespace) -> Given:
         raise InputError("the text is empty: there is nothing to explain")
     path = Path(given)
     if what_is(path) is not None:
+        check_no_film(path)
         if path.suffix.lower() in SOUND_ENDINGS:
             return _without_pair(given, "sound", path, options)
         if path.suffix.lower() in IMAGE_ENDINGS or _starts_like_image(path):
@@ -51,7 +58,7 @@ def read_input(given: str, options: argparse.Namespace) -> Given:
             f"{given} is an address on the internet, and no input is downloaded; save it as a "
             "file and give that"
         )
-    if path.suffix.lower() in IMAGE_ENDINGS | SOUND_ENDINGS | {".txt"} and "\n" not in given:
+    if path.suffix.lower() in FILE_ENDINGS | {".txt"} and "\n" not in given:
         raise InputError(f"no such file: {given}")
     return Given(shorten(given), "text", with_pair(given, options), shorten(given))
 

@@ -107,7 +107,17 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
         "--position",
         metavar="PLACE",
         help="where to ask, of models that answer everywhere in a text: the word that follows "
-        "piece PLACE, counted from 0 or, below 0, from the end; a tagger's word",
+        "piece PLACE, counted from 0 or, below 0, from the end; a tagger's word; a detector's "
+        "finding, the surest is 0",
+    )
+    group.add_argument(
+        "--edge", metavar="NAME", help="of a detector's box: left, top, right or bottom"
+    )
+    group.add_argument(
+        "--region",
+        type=_box,
+        metavar="L,T,R,B",
+        help="where a segmentation is asked: left, top, right, bottom, from 0 to 1",
     )
     group.add_argument(
         "--preset",
@@ -337,13 +347,20 @@ def read_target(options: argparse.Namespace, recorded: Recorded) -> Any:
 
 
 def place_of(options: argparse.Namespace, recorded: Recorded) -> dict[str, Any]:
-    """Where a model is asked that answers everywhere in a text."""
+    """Where a model is asked that answers at many places."""
     from whyformer.targets import place_from_word
 
-    given = options.position
-    if given is None:
-        return {}
-    if not recorded.takes_position:
-        name = recorded.pipeline.name
-        raise InputError(f"{name} gives one answer for all of its input; leave --position out")
-    return {"position": place_from_word(given)}
+    place = None if options.position is None else place_from_word(options.position)
+    return recorded.where(position=place, edge=options.edge, region=options.region)
+
+
+def _box(text: str) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(number) for number in text.split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) != 4:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no box; give left, top, right, bottom from 0 to 1, such as 0,0.5,1,1"
+        )
+    return numbers

@@ -14,7 +14,7 @@ from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.models.answers import USUAL, RecordedAnswer, Source
-from whyformer.models.hearing import alone, check_length, ear_of, prepared_example, with_sound
+from whyformer.models.hearing import alone, ear_of, prepared_example, with_sound
 from whyformer.models.hugging_face import quiet_transformers
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.sounds import Ear, SoundInput
@@ -135,7 +135,6 @@ class SpeechPipeline(AnsweringPipeline):
     def read(self, inputs: SoundInput) -> Source:
         notes: list[str] = []
         sound = self.ear.hear(alone(inputs), notes)
-        check_length(self.model, sound)
         features = self.ear.prepare(sound)
         name = next(key for key in features if "mask" not in key)
 

@@ -17,6 +17,7 @@ from whyformer.models.image_with_text import ImageWithText, RecordedImageWithTex
 from whyformer.models.images import ImageInput
 from whyformer.models.pipeline import Recorded
 from whyformer.models.reading import TextReader
+from whyformer.models.texts import as_texts
 from whyformer.models.vocabulary import load_tokenizer
 
 #: what the head's one number is, where it says how well text and image fit
@@ -39,7 +40,7 @@ class BothPipeline(ImageWithText):
         self, inputs: ImageInput, *, progress: bool = False, text: str | Sequence[str] = ()
     ) -> Recorded:
         """Read one image and one text, and run the model's forward once."""
-        texts = [text] if isinstance(text, str) else list(text)
+        texts = as_texts(text)
         self.check_beside({"text"} if texts else {})
         if len(texts) > 1 or isinstance(inputs, list | tuple):
             raise InputError(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from whyformer.errors import InputError
 from whyformer.models.placed import OneText
-from whyformer.models.texts import RecordedTexts, TextInput, check_text
+from whyformer.models.texts import RecordedTexts, TextInput, as_texts, check_text
 from whyformer.words import Piece
 
 
@@ -34,7 +34,7 @@ class ChoicesPipeline(OneText):
     def record(
         self, inputs: Any, *, text: Sequence[str] = (), progress: bool = False
     ) -> RecordedTexts:
-        choices = [text] if isinstance(text, str) else [*text]
+        choices = as_texts(text)
         self.check_beside(["text"] if len(choices) > 1 else [])
         start = self.one(inputs)
         if not isinstance(start, str):
@@ -57,11 +57,11 @@ def one_text(texts: list[list[Piece]]) -> list[Piece]:
     """Several texts as one, each on lines of its own; words go on counting."""
     found: list[Piece] = []
     first = 0
-    for pieces in texts:
+    for number, pieces in enumerate(texts):
         words = [piece.word for piece in pieces if piece.word is not None]
         for i, piece in enumerate(pieces):
             word = None if piece.word is None else piece.word + first
-            fresh = piece.word is not None and piece.word == words[0] and found
+            fresh = number > 0 and piece.word is not None and piece.word == words[0]
             starts = fresh and all(p.word is None for p in pieces[:i])
             found.append(replace(piece, word=word, gap="\n\n" if starts else piece.gap))
         first += max(words, default=-1) + 1

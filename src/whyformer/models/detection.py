@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: what detectors with a softmax say where nothing is
 NOTHING = "no object"
+#: findings that a note lists
+MOST_NAMED = 8
 #: an edge of a box (centre x, centre y, width, height), as a function of it
 EDGES: dict[str, Callable[[Tensor], Tensor]] = {
     "left": lambda box: box[:, 0] - box[:, 2] / 2,
@@ -124,10 +126,15 @@ class RecordedDetections(Recorded):
             for q in ranked
         ]
 
+    @property
+    def places(self) -> list[str]:
+        found = self.detections() or self.detections(0)[:1]
+        return [f"{finding.label} ({finding.probability:.2f})" for finding in found]
+
     def likeliest(self, count: int, position: Any = None) -> list[int]:
-        """The classes of what was found, or of the finding at a position."""
+        """The classes of what was found; at a position the finding itself says its class."""
         if position is not None:
-            return [self._find(None, position)[1]]
+            return []
         found = self.detections() or self.detections(0)[:1]
         names = list(dict.fromkeys(finding.label for finding in found))[:count]
         return [self._labels.index(name) for name in names]
@@ -156,6 +163,12 @@ class RecordedDetections(Recorded):
             query, index = self._find(target, position)
             words = (f"the {edge} edge of {self._labels[index]}",)
             return self._shown(edge_of(edge, query), [query], None, words, method, preset, options)
+        if isinstance(target, list) and not isinstance(target[0] if target else None, list):
+            if len(target) != 1:
+                raise TargetError(
+                    f"{len(target)} targets were given for one image; several of one are [[a, b]]"
+                )
+            target = target[0]
         several = isinstance(target, list)
         places = [self._find(item, position) for item in (target[0] if several else [target])]
         chosen = torch.tensor([[index for _, index in places]])
@@ -180,6 +193,14 @@ class RecordedDetections(Recorded):
         query = int(shares.argsort(descending=True)[number])
         return query, int(classes[query])
 
+    def _found(self) -> str:
+        """The list of what was found, for every picture and page."""
+        count = len(self.detections())
+        if not count:
+            return "found: nothing with a probability of at least 0.5"
+        named = ", ".join(self.places[:MOST_NAMED])
+        return f"found, the surest first: {named}" + (" and more" if count > MOST_NAMED else "")
+
     def _shown(
         self,
         asked: Any,
@@ -200,7 +221,7 @@ class RecordedDetections(Recorded):
             labels=self._labels,
             problem=self._problem,
             boxes=torch.tensor([[self._corners(query) for query in queries]]),
-            notes=(*self._notes, *found.notes),
+            notes=(*self._notes, self._found(), *found.notes),
         )
 
 

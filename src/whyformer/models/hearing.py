@@ -38,7 +38,6 @@ class SoundPipeline(Pipeline):
         """Hear a sound and run the model's forward."""
         notes: list[str] = []
         sound = self.ear.hear(alone(inputs), notes)
-        check_length(self.explainer.model, sound)
         recording = self.explainer.record(self.ear.prepare(sound))
         return RecordedSound(self, recording, sound, tuple(notes))
 
@@ -136,16 +135,6 @@ def alone(inputs: Any) -> Any:
             "come as an array with their rate: (samples, 16000)"
         )
     return inputs
-
-
-def check_length(model: Any, sound: Sound) -> None:
-    """A model that makes frames of samples needs enough of them for one."""
-    count = getattr(model, "_get_feat_extract_output_lengths", None)
-    length = sound.samples.shape[-1]
-    if sound_encoder(model) and count is not None and int(count(torch.tensor(length))) < 1:
-        raise InputError(
-            f"the sound has {length} samples, too few for one frame of the model; give a longer one"
-        )
 
 
 def sound_encoder(model: Any) -> bool:

@@ -174,10 +174,19 @@ class Recorded(ABC):
         """The number of a class that was named or numbered."""
         return class_index(self.pipeline.index_of(item), self.logits.shape[-1], None)
 
-    @property
-    def takes_position(self) -> bool:
-        """Whether it is asked at a place: ``position=``."""
-        return "position" in inspect.signature(self._explain).parameters
+    def where(self, **given: Any) -> dict[str, Any]:
+        """What was given of ``position``, ``edge``, ``region``; a model may have none of them."""
+        known = inspect.signature(self._explain).parameters
+        stated = {name: value for name, value in given.items() if value is not None}
+        for name in stated:
+            if name not in known:
+                raise InputError(
+                    f"{self.pipeline.name} is not asked by {name}; leave {name} out"
+                    if "position" in known
+                    else f"{self.pipeline.name} gives one answer for all of its input; leave "
+                    f"{name} out"
+                )
+        return stated
 
     @property
     def places(self) -> list[str]:

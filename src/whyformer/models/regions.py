@@ -139,7 +139,7 @@ class RecordedRegions(Recorded):
         return self._places.softmax(0)[:, rows, columns].mean((1, 2)).log().unsqueeze(0)
 
     def _slices(self, region: Box) -> tuple[slice, slice]:
-        left, top, right, bottom = region
+        left, top, right, bottom = region if len(region) == 4 else (0, 0, 0, 0)
         if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
             raise InputError(
                 f"the region {region} is no box; give left, top, right, bottom from 0 to 1"

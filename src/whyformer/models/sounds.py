@@ -23,6 +23,8 @@ from whyformer.files import FOLDER, what_is
 #: a file, its bytes, samples with their rate, or an entry of a Hugging Face dataset
 SoundInput = str | Path | bytes | tuple[Any, int] | Mapping[str, Any]
 
+#: seconds of one frame, by which nearly all models hear
+SHORTEST = 0.025
 #: the picture of a sound: frequencies from below, and how many pixels make a second
 PICTURE_HEIGHT, PIXELS_A_SECOND = 160, 64
 NARROWEST, WIDEST = 480, 960
@@ -44,9 +46,9 @@ def read_sound(source: SoundInput, rate: int, notes: list[str]) -> Tensor:
         if kind == FOLDER:
             raise InputError(f"{path} is a folder; give a sound file")
         name = str(path)
-        samples, own = decode(path, name)
+        samples, own = decode(path, name, notes)
     elif isinstance(source, bytes):
-        samples, own = decode(io.BytesIO(source), "the given bytes")
+        samples, own = decode(io.BytesIO(source), "the given bytes", notes)
     elif isinstance(source, Mapping) and {"array", "sampling_rate"} <= set(source):
         samples, own = np.asarray(source["array"]), source["sampling_rate"]
     elif isinstance(source, tuple) and len(source) == 2 and not isinstance(source[0], str):
@@ -59,7 +61,7 @@ def read_sound(source: SoundInput, rate: int, notes: list[str]) -> Tensor:
     return at_rate(one_channel(as_floats(samples, name), name, notes), own, rate, name, notes)
 
 
-def decode(source: Path | io.BytesIO, name: str) -> tuple[np.ndarray, int]:
+def decode(source: Path | io.BytesIO, name: str, notes: list[str]) -> tuple[np.ndarray, int]:
     """Samples, (length,) or (length, channels), and their rate."""
     try:
         data = source.read_bytes() if isinstance(source, Path) else source.getvalue()
@@ -72,11 +74,14 @@ def decode(source: Path | io.BytesIO, name: str) -> tuple[np.ndarray, int]:
     from scipy.io import wavfile
 
     try:
-        with warnings.catch_warnings():  # chunks beside the sound, which nobody needs
-            warnings.simplefilter("ignore", wavfile.WavFileWarning)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", wavfile.WavFileWarning)
             rate, samples = wavfile.read(io.BytesIO(data))
     except Exception as error:  # the reader raises whatever a damaged file makes it stumble over
         raise InputError(f"{name} is no .wav file that can be read: {first_line(error)}") from error
+    # Other warnings speak of chunks beside the sound, which nobody needs.
+    if any("prematurely" in str(warning.message) for warning in said):
+        notes.append("the sound ends before its file's header says: what is there was heard")
     return samples, rate
 
 
@@ -202,6 +207,11 @@ class Ear:
     def hear(self, source: SoundInput, notes: list[str]) -> Sound:
         """A sound as far as the model reads it."""
         samples = read_sound(source, self.rate, notes)
+        if len(samples) < SHORTEST * self.rate:
+            raise InputError(
+                f"the sound lasts {1000 * len(samples) / self.rate:.2g} ms, less than one frame of "
+                f"{1000 * SHORTEST:g}; give a longer one"
+            )
         longest = self.seconds
         if longest is not None and len(samples) > longest * self.rate:
             notes.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from whyformer.erasing import units_of
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
+from whyformer.files import FILE, FILE_ENDINGS, what_is
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.vocabulary import tokenizer_settings
 from whyformer.models.windows import RecordedWindows, Windows
@@ -187,3 +189,15 @@ def check_text(text: Any) -> None:
         raise InputError("the text holds bytes that are not UTF-8")
     if not all(part.strip() for part in parts):
         raise InputError("the text is empty: there is nothing to explain")
+    for part in parts:
+        if Path(part).suffix.lower() in FILE_ENDINGS and what_is(Path(part)) == FILE:
+            raise InputError(f"{part} is the name of a file here; a text was expected")
+
+
+def as_texts(given: Any) -> list[Any]:
+    """What may be one text or several."""
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, Sequence):
+        raise InputError(f"a text was expected, not {type(given).__name__}; give one, or a list")
+    return list(given)

@@ -21,6 +21,7 @@ from whyformer.models.images import ImageInput
 from whyformer.models.pipeline import Recorded
 from whyformer.models.reading import TextReader
 from whyformer.models.similarity import Side, pooled
+from whyformer.models.texts import as_texts
 from whyformer.models.vocabulary import load_tokenizer
 from whyformer.targets import Resolver, class_index
 
@@ -76,7 +77,7 @@ class TowersPipeline(ImageWithText):
         similar_to: ImageInput | Sequence[ImageInput] | None = None,
     ) -> Recorded:
         """Read images, each beside all texts, or beside another image, in one forward."""
-        texts = [text] if isinstance(text, str) else list(text)
+        texts = as_texts(text)
         if similar_to is not None:
             self.check_beside({"text", "similar_to"} if texts else {"similar_to"})
             return self.side("image").record(inputs, similar_to=similar_to)

@@ -17,7 +17,7 @@ from torch import Tensor
 from whyformer.errors import InputError, ModelError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
-from whyformer.files import FOLDER, IMAGE_ENDINGS, what_is
+from whyformer.files import FOLDER, IMAGE_ENDINGS, check_no_film, what_is
 from whyformer.models.hugging_face import is_prepared, load_processor
 from whyformer.models.images import MOST_PIXELS, ImageInput, read_image, readable, to_rgb
 from whyformer.models.pipeline import Pipeline, Recorded
@@ -147,6 +147,7 @@ def read_frames(source: VideoInput, notes: list[str]) -> list[Image.Image]:
             files = sorted(f for f in path.iterdir() if f.suffix.lower() in IMAGE_ENDINGS)
             frames = [read_image(file, said) for file in files]
         else:
+            check_no_film(path)
             frames = animation(path, str(path), said)
     else:
         raise InputError(
@@ -160,7 +161,7 @@ def read_frames(source: VideoInput, notes: list[str]) -> list[Image.Image]:
 
 
 def animation(source: Path | io.BytesIO, name: str, notes: list[str]) -> list[Image.Image]:
-    """The frames of a GIF or WebP. Films (.mp4, ...) are for other programs to take apart."""
+    """The frames of a GIF or WebP."""
     with readable(name), Image.open(source) as image:
         count = getattr(image, "n_frames", 1)
         if count == 1:

@@ -17,6 +17,12 @@ TOKENIZERS = ("tokenizer.json", "vocab.*", "*.model")
 BROKEN = "\ufffd"
 #: a token that is one byte, as SentencePiece spells it
 BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
+#: the bytes that byte-level tokenizers spell as the letter of that number; the others follow 255
+LETTERS = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+OTHERS = [byte for byte in range(256) if byte not in LETTERS]
+LETTER_BYTES = {chr(byte): byte for byte in LETTERS} | {
+    chr(256 + i): byte for i, byte in enumerate(OTHERS)
+}
 #: white space that would not be seen, and how it is typed
 UNSEEN = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -58,11 +64,21 @@ def fast(tokenizer: Any, name: str) -> Any:
     return tokenizer
 
 
+def by_number(token: str, text: str) -> str:
+    """A token of bytes that are no letters, by their numbers: a byte-level tokenizer spells the
+    byte E9 as the letter é, which it is not. Others stay as they are spelled."""
+    data = bytes(LETTER_BYTES.get(letter, 0) for letter in token)
+    if data.decode("utf-8", "replace") != text:
+        return token
+    return "".join(f"<0x{byte:02X}>" for byte in data)
+
+
 class Vocabulary:
     """What every token of a model is called: its text, with the space that starts a word.
 
-    Bytes that are no letter by themselves, and tokens whose text another one has, are called as
-    the tokenizer spells them. Line breaks and tabs are typed ``\\n`` and ``\\t``.
+    Bytes that are no letter by themselves are called by their numbers, such as ``<0xE9>``; tokens
+    whose text another one has as the tokenizer spells them. Line breaks and tabs are typed ``\\n``
+    and ``\\t``.
     """
 
     def __init__(self, tokenizer: Any, size: int) -> None:
@@ -92,8 +108,9 @@ class Vocabulary:
                 names.append(f"<no token {i}>")
                 continue
             text = token if i in self.special else self._after_anchor([token])
-            text = typed(text)
-            names.append(text if text.isprintable() and text and BROKEN not in text else token)
+            if BROKEN in text or not typed(text).isprintable():
+                text = by_number(token, text)
+            names.append(typed(text) or token)
         taken: set[str] = set()
         plain_first = sorted(range(size), key=lambda i: bool(BYTE.fullmatch(tokens[i] or "")))
         for i in plain_first:

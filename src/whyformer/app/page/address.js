@@ -8,7 +8,7 @@ const LONGEST_TEXT = 4000;
 export function readAddress(hash = location.hash) {
   const fields = new URLSearchParams(hash.slice(1));
   const settings = {};
-  for (const name of ["model", "text", "example", "beside", "method", "preset", "rather"]) {
+  for (const name of ["model", "text", "example", "beside", "method", "preset", "rather", "edge", "region"]) {
     if (fields.has(name)) settings[name] = fields.get(name);
   }
   const targets = fields.getAll("class").map(Number).filter(Number.isInteger);
@@ -34,7 +34,7 @@ export function makeAddress(state, usual) {
   targets.forEach((index) => fields.append("class", index));
   if (method !== usual.method && !all) fields.set("method", method);
   if (all) fields.set("all", "1");
-  for (const name of ["position", "rather", "write"]) {
+  for (const name of ["position", "rather", "write", "edge", "region"]) {
     if (state[name] !== usual[name]) fields.set(name, state[name]);
   }
   if (preset !== usual.preset) fields.set("preset", preset);

@@ -8,7 +8,10 @@ const PLACES = {
   language: ["The word after", "the last"],
   tags: ["The tag of", "the surest word"],
   blanks: ["The word in", "the first blank"],
+  detection: ["Found", "the surest of each class"],
 };
+/** Where a segmentation is asked: left, top, right, bottom. */
+const REGIONS = { left: "0,0,0.5,1", right: "0.5,0,1,1", upper: "0,0,1,0.5", lower: "0,0.5,1,1" };
 
 /** Models that write an answer of their own, whose words are the places. */
 export const answers = ({ task }) => ["speech", "translation"].includes(task);
@@ -21,12 +24,17 @@ export function placeOf(model, position) {
 
 let change = null;
 
-/** Calls told({ position }), told({ rather }) or told({ write }). */
+/** Calls told({ position }), told({ rather }), told({ write }), told({ edge }) or told({ region }). */
 export function listenForAsking(told) {
   change = told;
   const count = () => Math.min(MOST_WRITTEN, Math.max(1, Math.round(Number(byId("words").value)) || 20));
   byId("place").addEventListener("change", ({ target }) =>
     change({ position: target.value === "" ? null : Number(target.value), targets: [] }));
+  for (const [name, text] of Object.entries(REGIONS).map(([side, box]) => [`the ${side} half`, box])) {
+    byId("region").append(new Option(name, text));
+  }
+  byId("edge").addEventListener("change", ({ target }) => change({ edge: target.value }));
+  byId("region").addEventListener("change", ({ target }) => change({ region: target.value, targets: [] }));
   byId("rather").addEventListener("change", ({ target }) => change({ rather: target.value }));
   byId("write").addEventListener("click", () => change({ write: count() }));
   byId("one-word").addEventListener("click", () => change({ write: null }));
@@ -34,7 +42,7 @@ export function listenForAsking(told) {
 }
 
 /** Shows the controls that the model has; places and classes are those of the last answer. */
-export function showAsking(model, { position, rather, write }, places, classes) {
+export function showAsking(model, { position, rather, write, edge, region }, places, classes) {
   const language = model.task === "language";
   const named = PLACES[model.task];
   const several = !write && places.length > (language ? 0 : 1);
@@ -43,6 +51,13 @@ export function showAsking(model, { position, rather, write }, places, classes) 
   byId("words-label").hidden = !write;
   byId("place-label").hidden = !named || !several;
   byId("rather-label").hidden = answers(model) ? !places.length || position === EVERY : !language || !several;
+  byId("edge-label").hidden = model.task !== "detection";
+  byId("region-label").hidden = model.task !== "regions";
+  byId("edge").value = edge;
+  if (region && ![...byId("region").options].some(({ value }) => value === region)) {
+    byId("region").append(new Option(region, region));
+  }
+  byId("region").value = region;
   byId("asking").hidden = [...byId("asking").children].every(({ hidden }) => hidden);
   byId("one-word").setAttribute("aria-pressed", String(!write));
   byId("write").setAttribute("aria-pressed", String(Boolean(write)));

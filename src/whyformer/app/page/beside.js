@@ -1,6 +1,7 @@
 /* What a model reads beside its input: texts, a second text, a second picture. */
 
 const LABELS = {
+  "picture questions": "A question about the picture",
   "text image": "Texts to compare the picture with, one a line",
   "text text": "Endings to choose from, one a line",
   "similar_to text": "A text to compare it with",
@@ -8,7 +9,7 @@ const LABELS = {
 };
 
 /** What the field for it is called; nothing for models that read one thing alone. */
-export const labelOf = ({ beside, kind }) => LABELS[`${beside[0]} ${kind}`] ?? "";
+export const labelOf = ({ beside, kind, task }) => LABELS[task] ?? LABELS[`${beside[0]} ${kind}`] ?? "";
 
 /** Whether it may be a second picture. */
 export const compares = ({ beside, kind }) => kind === "image" && beside.includes("similar_to");

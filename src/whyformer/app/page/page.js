@@ -20,7 +20,8 @@ const [models, { methods, presets, default_preset: usualPreset }, examples] = aw
   [get("models"), get("methods"), get("examples")]);
 
 /** A method that is null is the model's own. */
-const usual = { method: null, preset: usualPreset, opacity: 80, position: null, rather: "", write: null };
+const nowhere = { position: null, write: null, edge: "", region: "" };
+const usual = { method: null, preset: usualPreset, opacity: 80, rather: "", ...nowhere };
 const state = {
   ...usual,
   model: models[0],
@@ -41,6 +42,8 @@ const fromExample = ({ name, text, texts }) =>
 const examplesOf = (model) => examples.filter((example) => example.model === model.name);
 const inputNow = () => state.inputs[state.model.kind];
 const usualMethods = methods.filter((method) => !method.on_request).map((method) => method.name);
+/** Whether one thing that a detector found is asked about: it says its class itself. */
+const finding = () => state.model.task === "detection" && state.position !== null;
 const besideNow = () => besideOf(state.model, state.beside, state.other);
 
 function questionNow() {
@@ -49,6 +52,8 @@ function questionNow() {
   if (write) return { model: model.name, write, methods: own, preset };
   const runner_up = !targets.length && !answers(model);
   const place = { position: placeOf(model, state.position), rather_than: rather || null };
+  if (state.edge && model.task === "detection") place.edge = state.edge;
+  if (state.region && model.task === "regions") place.region = state.region.split(",").map(Number);
   return { model: model.name, targets, runner_up, ...place, methods: all ? usualMethods : own, preset };
 }
 
@@ -62,7 +67,7 @@ function methodsNow() {
 /** What was chosen in one input is not there in another. */
 function forget() {
   Object.assign(state.look, { chosen: null, target: null });
-  Object.assign(state, { position: null, write: null });
+  Object.assign(state, nowhere);
   Object.assign(shown, { newest: 0, places: [] });
   inside.forget();
 }
@@ -145,6 +150,7 @@ function chooseModel(model) {
 
 /** The last two classes that were clicked stand side by side, each in its place. */
 function pickClass(index) {
+  if (finding()) Object.assign(state, { position: null, targets: [] });
   const targets = [...shown.targets];
   if (targets.includes(index)) {
     if (targets.length > 1) change({ targets: targets.filter((other) => other !== index) });
@@ -277,7 +283,7 @@ function labelOf(index) {
 const search = makeSearch(pickClass);
 const options = makePresets(presets, (preset) => change({ preset }));
 const current = () => ({
-  question: { ...questionNow(), ...(state.write ? {} : { targets: shown.targets, runner_up: false }) },
+  question: { ...questionNow(), ...(state.write || finding() ? {} : { targets: shown.targets, runner_up: false }) },
   input: { ...inputNow(), beside: besideNow() ?? {} },
   link: new URL(addressNow(), location.href).href,
   look: state.look,
