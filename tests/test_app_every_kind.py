@@ -132,7 +132,7 @@ def test_what_a_detector_found_and_an_edge_of_it(
     page.get_by_role("status").get_by_text("Copied.").wait_for()
     code = page.evaluate("navigator.clipboard.readText()")
     assert "position=1, edge='left')" in code
-    page.locator("[data-class]", has_text="6").first.click()
+    page.select_option("#place", "0")
     page.locator("#view .why-question", has_text="the left edge of 6").wait_for()
 
 
