@@ -72,10 +72,14 @@ def use_threads(count: int | None) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes options in full only: ``--method`` is none of those that begin like it."""
+    """Takes options in full only: ``--method`` is none of those that begin like it.
+
+    The parsers of the commands are of this class, too.
+    """
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings, allow_abbrev=False)
+        form = argparse.RawDescriptionHelpFormatter
+        super().__init__(**settings, formatter_class=form, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """One sentence, as all other errors; the options are a page of their own."""
@@ -87,7 +91,6 @@ def make_parser() -> argparse.ArgumentParser:
         prog="whyformer",
         description="Ask any Transformer why: how much every patch or word spoke for a class.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"whyformer {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")

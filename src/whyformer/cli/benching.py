@@ -33,7 +33,6 @@ def add_to(commands: Any) -> None:
         "forwards of the model, samples a second, and the memory of all tensors at the peak, "
         "beside the weights. Forward and explanation take turns; medians are told.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", nargs="?", metavar="MODEL", help="instead of --model")
     add_model_options(parser)

@@ -35,7 +35,6 @@ def add_to(commands: Any) -> None:
         help="all methods side by side: one row a class, one column a method",
         description="All methods side by side: one row a class, one column a method.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("input", metavar="INPUT", help="image file, text, text file, or -")
     add_model_options(parser)

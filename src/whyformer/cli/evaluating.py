@@ -59,18 +59,9 @@ datasets:NAME, or for erasure a TSV (lines of sentence TAB label). A killed run 
 when the same command is started again; methods can be added to a finished run. On several machines
 --out is a folder that all of them share.
 """
-BENCHMARKS = (
-    "perturbation",
-    "segmentation",
-    "rationales",
-    "pointing",
-    "grid",
-    "saco",
-    "sanity",
-    "erasure",
-    "writing",
-    "boxes",
-    "captions",
+BENCHMARKS = tuple(
+    "perturbation segmentation rationales pointing grid saco sanity erasure writing boxes "
+    "captions".split()
 )
 #: the embedded models for benchmarks whose truth is known
 KNOWN = {"writing": "demo-writer", "boxes": "demo-detector", "captions": "demo-clip"}
@@ -84,7 +75,6 @@ def add_to(commands: Any) -> None:
         help="measure which method explains a model best",
         description="Measure which method explains a model best.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("benchmark", choices=(*BENCHMARKS, "all"))
     add_model_options(parser)

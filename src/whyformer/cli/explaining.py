@@ -57,7 +57,6 @@ def add_to(commands: Any) -> None:
         description="Show what spoke for a class: in an image, a text, a folder of images, a text "
         "file, or standard input (-).",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("input", nargs="+", metavar="INPUT", help="file, folder, text, or -")
     add_model_options(parser)

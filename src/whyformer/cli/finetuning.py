@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from inspect import signature
 from typing import Any
 
 from whyformer.cli.options import add_threads
@@ -29,7 +30,6 @@ def add_to(commands: Any) -> None:
         description="Teach a text classifier, or an encoder without a head, the classes of your "
         "data.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "-m", "--model", required=True, help="directory, hub id, or demo-text; never changed"
@@ -40,7 +40,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "-o", "--out", required=True, metavar="FOLDER", help="new or empty: gets the model"
     )
-    add_training_options(parser)
+    group = parser.add_argument_group("training (defaults: the paper's authors' for ERASER)")
+    for name, kind, default, metavar, said in TRAINING:
+        group.add_argument(name, type=kind, default=default, metavar=metavar, help=said)
     parser.add_argument(
         "--device", help="cpu, cuda or mps (default: a GPU where there is one, else cpu)"
     )
@@ -53,67 +55,26 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def add_training_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("training (defaults: the paper's authors' for ERASER)")
-    group.add_argument("--epochs", type=int, default=10, metavar="N", help="at most (default: 10)")
-    group.add_argument("--batch-size", type=int, default=10, metavar="N", help="default: 10")
-    group.add_argument(
-        "--accumulate", type=int, default=1, metavar="N", help="batches to a step (default: 1)"
-    )
-    group.add_argument(
-        "--learning-rate", type=float, default=1e-5, metavar="RATE", help="default: 1e-5, constant"
-    )
-    group.add_argument(
-        "--longest",
-        type=int,
-        default=512,
-        metavar="N",
-        help="word pieces that are read of a text (default: 512)",
-    )
-    group.add_argument(
-        "--cut",
-        default="head",
-        help="what is read of a text that is too long: head (default) or tail",
-    )
-    group.add_argument(
-        "--patience",
-        type=int,
-        default=2,
-        metavar="N",
-        help="stop after N epochs without a better one (default: 2; 0: never)",
-    )
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
-    group.add_argument("--limit", type=int, metavar="N", help="evenly chosen texts of each part")
-    group.add_argument(
-        "--save-every",
-        type=int,
-        metavar="STEPS",
-        help="checkpoints inside an epoch too (default: after each epoch)",
-    )
+TRAINING: tuple[tuple[str, type, Any, str | None, str], ...] = (
+    ("--epochs", int, 10, "N", "at most (default: 10)"),
+    ("--batch-size", int, 10, "N", "default: 10"),
+    ("--accumulate", int, 1, "N", "batches to a step (default: 1)"),
+    ("--learning-rate", float, 1e-5, "RATE", "default: 1e-5, constant"),
+    ("--longest", int, 512, "N", "word pieces that are read of a text (default: 512)"),
+    ("--cut", str, "head", None, "what is read of a text that is too long: head (default) or tail"),
+    ("--patience", int, 2, "N", "stop after N epochs without a better one (default: 2; 0: never)"),
+    ("--seed", int, 0, "N", "default: 0"),
+    ("--limit", int, None, "N", "evenly chosen texts of each part"),
+    ("--save-every", int, None, "STEPS", "checkpoints inside an epoch too, each so many steps"),
+)
 
 
 def run(options: argparse.Namespace) -> None:
     from whyformer.finetuning import finetune
 
-    result = finetune(
-        options.model,
-        options.data,
-        options.out,
-        epochs=options.epochs,
-        batch_size=options.batch_size,
-        learning_rate=options.learning_rate,
-        longest=options.longest,
-        cut=options.cut,
-        patience=options.patience,
-        seed=options.seed,
-        accumulate=options.accumulate,
-        limit=options.limit,
-        save_every=options.save_every,
-        device=options.device,
-        allow_pickle=options.allow_pickle,
-        offline=options.offline,
-        progress=not options.quiet,
-    )
+    given = vars(options)
+    asked = {name: given[name] for name in signature(finetune).parameters if name in given}
+    result = finetune(**asked, progress=not options.quiet)
     if result is None:
         return
     before = "finished before, nothing to do: " if result.before else ""

@@ -21,7 +21,6 @@ def add_to(commands: Any) -> None:
         "methods",
         help="list the methods",
         epilog="examples:\n  whyformer methods --json\n  whyformer methods --methods-from mine.py",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_own_methods(listed)
     listed.add_argument("--json", action="store_true", help="print JSON")
@@ -31,7 +30,6 @@ def add_to(commands: Any) -> None:
         "models",
         help="list the embedded models and what else loads",
         epilog="example:\n  whyformer models --json",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     embedded.add_argument("--json", action="store_true", help="print JSON")
     embedded.set_defaults(run=list_models)
@@ -40,7 +38,6 @@ def add_to(commands: Any) -> None:
         "classes",
         help="list a model's classes",
         epilog="example:\n  whyformer classes google/vit-base-patch16-224 --search cat",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_model_options(classes)
     classes.add_argument("name", nargs="?", metavar="MODEL", help="instead of --model")

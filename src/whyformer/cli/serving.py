@@ -28,7 +28,6 @@ def add_to(commands: Any) -> None:
         description="Ask in the browser: drop a picture, a sound or a video, type a text, click a "
         "class, compare methods. Works offline, on this machine only unless --host says otherwise.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_model_options(parser, several=True)
     add_own_methods(parser)

@@ -14,7 +14,6 @@ def add_to(commands: Any) -> None:
         description="Explain a scene of two digits, a review, a story, boxes and captions with the "
         "embedded models, offline.",
         epilog="example:\n  whyformer demo --out demo",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-o", "--out", default="demo", metavar="FOLDER", help="default: demo")
     parser.set_defaults(run=run)

@@ -8,13 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tqdm.auto import tqdm
-from transformers import (
-    TrainerCallback,
-)
+from transformers import ProgressCallback, TrainerCallback
 
-from whyformer.errors import (
-    NumericalError,
-)
+from whyformer.errors import NumericalError
 from whyformer.finetuning.settings import percent
 from whyformer.words import printable
 
@@ -42,47 +38,19 @@ class SaveWithin(TrainerCallback):
         return control
 
 
-class Progress(TrainerCallback):
-    """A bar over the steps, one over what is validated, and a line an epoch."""
+class Progress(ProgressCallback):
+    """Trainer's bars, and a sentence an epoch in place of its rows of figures."""
 
-    def __init__(self, epochs: int) -> None:
-        self.epochs = epochs
-        self.bar: Any = None
-        self.inner: Any = None
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        start, steps = state.global_step, state.max_steps
-        self.bar = tqdm(initial=start, total=steps, desc="fine-tuning", unit="step")
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.bar.update(1)
-
-    def on_prediction_step(
-        self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **_: Any
-    ) -> None:
-        if self.inner is None:
-            self.inner = tqdm(
-                total=len(eval_dataloader), desc="measuring", unit="batch", leave=False
-            )
-        self.inner.update(1)
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        return
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.on_predict(args, state, control)
+        super().on_evaluate(args, state, control)
         row = history_of(state.log_history)[-1]
         say(
-            f"epoch {row['epoch']}/{self.epochs}: loss {row['loss']:.4f}, validation accuracy "
-            + percent(row["validation_accuracy"])
+            f"epoch {row['epoch']}/{args.num_train_epochs:g}: loss {row['loss']:.4f}, "
+            f"validation accuracy {percent(row['validation_accuracy'])}"
         )
-
-    def on_predict(
-        self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any
-    ) -> None:
-        if self.inner is not None:
-            self.inner.close()
-        self.inner = None
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.bar.close()
 
 
 def history_of(log: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -20,12 +20,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as TEXT_MODELS,
 )
 
-from whyformer.errors import (
-    InputError,
-    ModelError,
-    UnknownNameError,
-    first_line,
-)
+from whyformer.errors import InputError, ModelError, UnknownNameError, first_line
 from whyformer.evaluation.data.classes import class_of
 from whyformer.explanation import SINGLE_LABEL
 from whyformer.files import FILE, what_is

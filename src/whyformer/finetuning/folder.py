@@ -16,13 +16,7 @@ import torch
 from safetensors import SafetensorError
 
 from whyformer import __version__
-from whyformer.errors import (
-    InputError,
-    ModelError,
-    OutputError,
-    WhyformerError,
-    first_line,
-)
+from whyformer.errors import InputError, ModelError, OutputError, WhyformerError, first_line
 from whyformer.files import FILE, check_writable, what_is
 from whyformer.finetuning.loop import Tuner
 from whyformer.finetuning.settings import CHECKPOINTS, Finetuned, Settings

@@ -22,10 +22,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from whyformer.errors import (
-    InputError,
-    ModelError,
-)
+from whyformer.errors import InputError, ModelError
 from whyformer.explainer import Explainer
 from whyformer.finetuning.callbacks import Progress, Watch, history_of, say
 from whyformer.finetuning.classifier import Example, encode, load_classifier
@@ -141,7 +138,7 @@ def prepare(
     if talk:
         for note in (*data.notes, *notes_on(facts, name, settings.longest)):
             say(note)
-        tuner.add_callback(Progress(settings.epochs))
+        tuner.add_callback(Progress())
     return tuner
 
 

@@ -7,11 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from whyformer.errors import (
-    InputError,
-    UnknownNameError,
-    nearest,
-)
+from whyformer.errors import InputError, UnknownNameError, nearest
 
 CHECKPOINTS = "checkpoints"
 #: what is read of a text that is too long, and the side that tokenizers cut off for it
