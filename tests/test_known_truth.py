@@ -19,7 +19,7 @@ from whyformer.evaluation.data.samples import Samples, Scenes
 from whyformer.evaluation.run.runner import read_records
 from whyformer.evaluation.tasks.boxes import Boxes, TidyScenes, overlap, share_inside
 from whyformer.evaluation.tasks.captions import CaptionedScenes, Captions
-from whyformer.evaluation.tasks.captions import scores_of as words_of
+from whyformer.evaluation.tasks.captions import caption_scores as words_of
 from whyformer.evaluation.tasks.known import Known
 from whyformer.evaluation.tasks.pointing import Pointing
 from whyformer.evaluation.tasks.writing import Stories, Writing, word_places

@@ -63,10 +63,10 @@ def lay_out(question: Question, reading: Reading, check: Check) -> Sheet:
     recorded.pause = check
     for name in dict.fromkeys(question.methods or [recorded.pipeline.usual]):
         method = get_method(name)
-        quietly = {"progress": False} if "progress" in method.options else {}
+        quiet = method.progress(False)
         for target in targets if recorded.looks_at_target(method) else targets[:1]:
             check()
-            explanations += recorded.compare(target, [name], question.preset, **place, **quietly)
+            explanations += recorded.compare(target, [name], question.preset, **place, **quiet)
     return make_sheet(explanations, title=reading.title, model=recorded.pipeline.name)
 
 

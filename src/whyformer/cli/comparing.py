@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from whyformer.cli.explaining import check_output, lay_out, present, quietly
+from whyformer.cli.explaining import check_output, lay_out, present
 from whyformer.cli.inputs import beside, read_input
 from whyformer.cli.options import (
     add_methods_option,
@@ -18,7 +18,7 @@ from whyformer.cli.options import (
     place_of,
     read_target,
 )
-from whyformer.methods import default_methods
+from whyformer.methods import default_methods, get_method
 
 EPILOG = """examples:
   whyformer compare scene.png --target 3 --target 8 --out figure.png
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
             options.preset,
             precision=options.precision,
             **place,
-            **quietly(name, options),
+            **get_method(name).progress(not options.quiet),
         )
     ]
     present(lay_out(explanations, why, given, options), options)

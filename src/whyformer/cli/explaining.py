@@ -119,7 +119,7 @@ def question(recorded: Recorded, options: argparse.Namespace) -> tuple[list[Any]
     """What a recorded input is asked, as ``explain`` takes it."""
     method = options.method or recorded.pipeline.usual
     check_target(recorded, method, options)
-    named = place_of(options, recorded) | quietly(method, options)
+    named = place_of(options, recorded) | get_method(method).progress(not options.quiet)
     asked = [read_target(options, recorded), method, options.preset]
     return asked, {"precision": options.precision, **named}
 
@@ -152,12 +152,6 @@ def lay_out(
         chosen = EMBEDDED[why.name]
         sheet.notes.append(f"no --model was given: {why.name} is {chosen.summary}, and no more")
     return sheet
-
-
-def quietly(method: str, options: argparse.Namespace) -> dict[str, bool]:
-    """For a method that would show progress where none is wanted."""
-    shows = "progress" in get_method(method).options
-    return {"progress": not options.quiet} if shows else {}
 
 
 def check_output(out: str | None, given: Given, writes: bool = False) -> None:

@@ -63,6 +63,10 @@ class Method:
         """The names of the keywords that the method takes beside the question."""
         return list(inspect.signature(self.function).parameters)[1:]
 
+    def progress(self, shown: bool) -> dict[str, bool]:
+        """The option that shows a bar, or keeps the method from it, where it has one."""
+        return {"progress": shown} if "progress" in self.options else {}
+
     @property
     def by_maps(self) -> bool:
         """Whether tokens are followed by attention maps alone, as far as is known."""

@@ -77,8 +77,7 @@ def costs(
             return why.model(*args, **kwargs)
 
     for name in methods:
-        shows = "progress" in get_method(name).options
-        quiet: dict[str, Any] = {"progress": False} if shows else {}
+        quiet = get_method(name).progress(False)
 
         def explain(name: str = name, quiet: dict[str, Any] = quiet) -> Any:
             return why.explainer(inputs, None, name, preset, precision=precision, **quiet)

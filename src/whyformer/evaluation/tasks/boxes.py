@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from whyformer.demo.scenes import Scene, boxes_of, draw_tidy
 from whyformer.evaluation.data.samples import Samples
 from whyformer.evaluation.run.cache import Cache
-from whyformer.evaluation.tasks.known import Asking, KnownTruth
+from whyformer.evaluation.tasks.answers import TimedAnswers
+from whyformer.evaluation.tasks.known import KnownTruth
 from whyformer.evaluation.tasks.pictures import bytes_of, enlarged, map_of
 from whyformer.evaluation.tasks.task import Measure, Record
 from whyformer.models.detection import DetectionPipeline
@@ -60,34 +62,29 @@ class Boxes(KnownTruth):
     ) -> Iterator[tuple[str, Record]]:
         assert isinstance(why, DetectionPipeline)
         pixels = why.normalise(why.read(prepared.image)).to(next(why.model.parameters()).device)
-        asking = Asking(
-            why,
-            lambda: why.record(prepared.image),
-            self.preset,
-            lambda name, make: cache.remember(name, bytes_of(prepared.image), make),
-            lambda: why.model(pixels),
-        )
+        given = bytes_of(prepared.image)
+        answers = TimedAnswers(why, self.preset, cache, given, lambda: why.model(pixels))
+        record = partial(why.record, prepared.image)
         height, width = prepared.masks.shape[1:]
         for method in methods:
             inside, areas = [], []
             for label, box in zip(prepared.labels, boxes_of(prepared), strict=True):
-                heat = enlarged(asking(method, str(label), map_of), (height, width))
+                heat = enlarged(answers.ask(record, method, str(label), map_of), (height, width))
                 inside.append(share_inside(heat, box))
                 areas.append(share_inside(np.ones((height, width)), box))
-            yield method, {"inside": inside, "areas": areas, **asking.clock.cost(method)}
+            yield method, {"inside": inside, "areas": areas, **answers.clock.cost(method)}
 
     def measures(self) -> list[Measure]:
         title = (
             "share of the relevance inside the box, and relative to the box's area (chance: 100)"
         )
         return [
-            Measure(("inside",), lambda r: [fmean(r["inside"])], table=title, column="inside"),
+            Measure(("inside",), lambda r: [fmean(r["inside"])], table=title),
             Measure(
                 ("gain",),
                 lambda r: [fmean(r["inside"]), fmean(r["areas"])],
                 lambda means: means[..., 0] / means[..., 1],
                 table=title,
-                column="gain",
             ),
         ]
 

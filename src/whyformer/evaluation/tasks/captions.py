@@ -10,12 +10,13 @@ import numpy as np
 from whyformer.demo.captions import NUMBERS, Captioned, draw_captioned, with_article
 from whyformer.evaluation.data.samples import Samples
 from whyformer.evaluation.run.cache import Cache
-from whyformer.evaluation.tasks.known import Asking, KnownTruth
+from whyformer.evaluation.tasks.answers import TimedAnswers
+from whyformer.evaluation.tasks.known import KnownTruth
 from whyformer.evaluation.tasks.metrics import orders_for, tied_share, top
 from whyformer.evaluation.tasks.pictures import bytes_of, enlarged, map_of
 from whyformer.evaluation.tasks.pointing import on_each, shares_measures
 from whyformer.evaluation.tasks.task import Measure, Record
-from whyformer.evaluation.tasks.texts import token_places, word_scores
+from whyformer.evaluation.tasks.texts import scores_of, token_places
 from whyformer.explanation import Explanation
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.towers import TowersPipeline
@@ -61,35 +62,31 @@ class Captions(KnownTruth):
         scene = prepared.scene
         names = [with_article(digit) for digit in scene.labels]
         record = partial(why.record, scene.image, text=[*names, prepared.caption])
-        given = bytes_of(scene.image)
-        asking = Asking(
-            why, record, self.preset, lambda name, make: cache.remember(name, given, make)
-        )
+        answers = TimedAnswers(why, self.preset, cache, bytes_of(scene.image))
         masks = dict(zip(names, scene.masks, strict=True))
         size = scene.masks.shape[1], scene.masks.shape[2]
         words = prepared.caption.split()
         for method in methods:
-            heats = {name: enlarged(asking(method, name, map_of), size) for name in names}
+            heats = {
+                name: enlarged(answers.ask(record, method, name, map_of), size) for name in names
+            }
             shares = [on_each(heat, masks, name) for name, heat in heats.items()]
-            scores = asking(method, prepared.caption, partial(scores_of, words))
+            scores = answers.ask(record, method, prepared.caption, partial(caption_scores, words))
             tied = tied_share(scores, [NAMED])
             chosen = [i for order in orders_for(tied) for i in top(scores, NAMED, order)]
             named = float(np.mean([words[i] in NUMBERS for i in chosen]))
             found = {"shares": shares, "named": named, "tied": round(tied, 6)}
-            yield method, {**found, **asking.clock.cost(method)}
+            yield method, {**found, **answers.clock.cost(method)}
 
     def measures(self) -> list[Measure]:
         words = Measure(
             ("named",),
             lambda r: [r["named"]],
             table="share of digits' names among the two most relevant words of a caption of both",
-            column="named",
         )
         return [*shares_measures("digit"), words]
 
 
-def scores_of(words: Sequence[str], answer: Explanation) -> np.ndarray:
+def caption_scores(words: Sequence[str], answer: Explanation) -> np.ndarray:
     """A score for each word of a caption."""
-    part = answer.part("input_ids")
-    assert part.pieces is not None
-    return word_scores(part.pieces[0], part.relevance[0].tolist(), token_places(words))
+    return scores_of(token_places(words), answer.part("input_ids"))

@@ -38,15 +38,8 @@ class Grid(ImageTask):
 
     def measures(self) -> list[Measure]:
         return [
-            Measure(
-                ("own_cell",), lambda r: [own_share(r["cells"])], table=TITLE, column="own_cell"
-            ),
-            Measure(
-                ("own_cell_first",),
-                lambda r: [own_first(r["cells"])],
-                table=TITLE,
-                column="own_cell_first",
-            ),
+            Measure(("own_cell",), lambda r: [own_share(r["cells"])], table=TITLE),
+            Measure(("own_cell_first",), lambda r: [own_first(r["cells"])], table=TITLE),
         ]
 
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-import torch
 from tqdm.auto import tqdm
 
-from whyformer.code import code_of
 from whyformer.errors import InputError
 from whyformer.evaluation.data.samples import Samples
-from whyformer.evaluation.run.timing import Clock
 from whyformer.evaluation.tasks.task import Task
-from whyformer.explanation import Explanation
-from whyformer.methods import default_methods, get_method
-from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.methods import default_methods
+from whyformer.models.pipeline import Pipeline
 
 #: how many embedded samples are evaluated unless told otherwise
 COUNT = 100
@@ -49,39 +43,6 @@ class KnownTruth(Task):
     def usual_methods(self) -> list[str]:
         """Beside the others the plain gradient, which everybody has at hand."""
         return [*default_methods(), "gradient_x_input"]
-
-
-class Asking:
-    """Questions about one input, each with a recording of its own, timed beside ``forward``."""
-
-    def __init__(
-        self,
-        why: Pipeline,
-        record: Callable[[], Recorded],
-        preset: str,
-        remember: Callable[[str, Callable[[], np.ndarray]], np.ndarray],
-        forward: Callable[[], Any] | None = None,
-    ) -> None:
-        self._record, self._preset, self._remember = record, preset, remember
-        self.clock = Clock(next(why.model.parameters()).device)
-        if forward is not None:
-            with torch.no_grad():
-                _, self.clock.forward = self.clock.time(forward)
-
-    def __call__(
-        self, method: str, target: Any, read: Callable[[Explanation], np.ndarray]
-    ) -> np.ndarray:
-        """What is read from the method's explanation."""
-        name = f"{method} {code_of(method)} {self._preset} {target}"
-        return self._remember(name, lambda: read(self._explain(method, target)))
-
-    def _explain(self, method: str, target: Any) -> Explanation:
-        quiet = {"progress": False} if "progress" in get_method(method).options else {}
-        answer, seconds = self.clock.time(
-            lambda: self._record().explain(target, method, self._preset, matrix=False, **quiet)
-        )
-        self.clock.add(method, seconds)
-        return answer
 
 
 class Known(Samples[Any]):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,16 +14,15 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from whyformer.code import code_of
 from whyformer.engine.outputs import as_output, check_samples
 from whyformer.evaluation.data.samples import ImageSample
 from whyformer.evaluation.run.cache import Cache
-from whyformer.evaluation.run.timing import Clock
+from whyformer.evaluation.tasks.answers import TimedAnswers
 from whyformer.evaluation.tasks.task import Record, Task
 from whyformer.explanation import Explanation
-from whyformer.methods import Method, get_method
+from whyformer.methods import get_method
 from whyformer.models.images import ImagePipeline
-from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -39,24 +38,15 @@ class Picture:
         return height, width
 
 
-class Answers:
-    """What methods say about one picture, each from a recording of its own, timed."""
+class Answers(TimedAnswers):
+    """What methods say about one picture, each from a recording of its own."""
 
     def __init__(self, why: ImagePipeline, pixels: Tensor, preset: str, cache: Cache) -> None:
-        self._why, self._pixels, self._preset, self._cache = why, pixels, preset, cache
-        self.clock = Clock(next(why.model.parameters()).device)
-        self._given = b""
+        given = b""
         if cache.folder is not None:
-            self._given = str(tuple(pixels.shape)).encode() + pixels.numpy().tobytes()
-
-    @cached_property
-    def logits(self) -> np.ndarray:
-        return self._cache.remember("logits", self._given, self._forward)
-
-    def _forward(self) -> np.ndarray:
-        """The logits, from the model's own forward, whose time is what others are compared with."""
-        found, self.clock.forward = self.clock.time(lambda: logits_of(self._why, self._pixels))
-        return found[0].numpy()
+            given = str(tuple(pixels.shape)).encode() + pixels.numpy().tobytes()
+        super().__init__(why, preset, cache, given, lambda: logits_of(why, pixels))
+        self._why, self._pixels = why, pixels
 
     @property
     def predicted(self) -> int:
@@ -72,38 +62,11 @@ class Answers:
         chosen = get_method(method)
         wanted = list(dict.fromkeys(targets))
         asked: list[int | None] = [*wanted] if chosen.class_specific else [None]
-        found = []
-        asking = Asking(self._why, self._pixels, chosen, self._preset)
-        for target in asked:
-            name = f"{method} {code_of(method)} {self._preset} {target}"
-            make = partial(self._ask, asking, target)
-            patches = self._cache.remember(name, self._given, make)
-            found.append(enlarged(patches, size))
+        record = functools.cache(lambda: self._why.record_picture(self._pixels, chosen.maps))
+        found = [enlarged(self.ask(record, method, target, map_of), size) for target in asked]
         return dict(
             zip(wanted, found if chosen.class_specific else found * len(wanted), strict=True)
         )
-
-    def _ask(self, asking: Asking, target: int | None) -> np.ndarray:
-        if self.clock.forward is None:
-            self._forward()
-        answer, seconds = self.clock.time(lambda: asking(target))
-        self.clock.add(asking.method.name, seconds)
-        return map_of(answer)
-
-
-class Asking:
-    """One method's questions to one recording, which the first question makes."""
-
-    def __init__(self, why: ImagePipeline, pixels: Tensor, method: Method, preset: str) -> None:
-        self._why, self._pixels, self.method, self._preset = why, pixels, method, preset
-
-    @cached_property
-    def _recorded(self) -> Recorded:
-        return self._why.record_picture(self._pixels, maps=self.method.maps)
-
-    def __call__(self, target: int | None) -> Explanation:
-        quiet = {"progress": False} if "progress" in self.method.options else {}
-        return self._recorded.explain(target, self.method.name, self._preset, matrix=False, **quiet)
 
 
 class ImageTask(Task):

@@ -62,13 +62,10 @@ def shares_measures(what: str) -> list[Measure]:
     """The figures of such shares."""
     title = f"share of the relevance on the asked {what}, on another, and how often it is more"
     return [
-        Measure(("inside",), lambda r: [_column(r, 0)], table=title, column="inside"),
-        Measure(
-            ("other",), lambda r: [_column(r, 1)], table=title, column="other",
-            less_is_better=True,
-        ),
-        Measure(("points",), lambda r: [_hits(r)], table=title, column="points"),
-    ]  # fmt: skip
+        Measure(("inside",), lambda r: [_column(r, 0)], table=title),
+        Measure(("other",), lambda r: [_column(r, 1)], table=title, less_is_better=True),
+        Measure(("points",), lambda r: [_hits(r)], table=title),
+    ]
 
 
 def _column(record: Record, place: int) -> float:

@@ -13,7 +13,7 @@ from torch import Tensor
 from whyformer.errors import NumericalError
 from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.tasks.metrics import is_flat, rank_correlation, relative_change
-from whyformer.evaluation.tasks.pictures import Answers, Asking, ImageTask, Picture
+from whyformer.evaluation.tasks.pictures import Answers, ImageTask, Picture
 from whyformer.evaluation.tasks.randomising import cascade
 from whyformer.evaluation.tasks.task import Measure, Record
 from whyformer.methods import get_method
@@ -61,9 +61,11 @@ class Sanity(ImageTask):
                 "randomised": [round(share, 6) for share in forgotten],
                 "sensitivity": round(max(moved), 6),
             }
-            facts = get_method(method).facts
-            if facts is not None and facts.complete:
-                answer = Asking(why, pixels, get_method(method), self.preset)(asked)
+            chosen = get_method(method)
+            if chosen.facts is not None and chosen.facts.complete:
+                recorded = why.record_picture(pixels, chosen.maps)
+                quiet = chosen.progress(False)
+                answer = recorded.explain(asked, method, self.preset, matrix=False, **quiet)
                 target = float(answer.logits[0, asked])
                 record["completeness"] = round(incompleteness(answer.relevance[0], target), 6)
             yield method, record
@@ -91,21 +93,18 @@ class Sanity(ImageTask):
                 ("randomised", "mean"),
                 lambda r: [float(np.mean(np.abs(r["randomised"])))],
                 table=RANDOMISED,
-                column="mean",
                 less_is_better=True,
             ),
             Measure(
                 ("sensitivity",),
                 lambda r: [r["sensitivity"]],
                 table=SENSITIVITY,
-                column="sensitivity",
                 less_is_better=True,
             ),
             Measure(
                 ("completeness_error",),
                 lambda r: [r["completeness"]] if "completeness" in r else None,
                 table=COMPLETENESS,
-                column="completeness_error",
                 less_is_better=True,
             ),
         ]

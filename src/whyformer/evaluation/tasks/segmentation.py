@@ -62,14 +62,12 @@ class Segmentation(ImageTask):
                 lambda r: [r["correct"], r["pixels"]],
                 lambda means: means[..., 0] / means[..., 1],
                 table=title,
-                column="pixel_accuracy",
             ),
             Measure(
                 ("miou",),
                 lambda r: [*r["intersection"], *r["union"]],
                 lambda means: mean_iou(means[..., :2], means[..., 2:]),
                 table=title,
-                column="miou",
             ),
             Measure(("map",), lambda r: [r["precision"]], table=title, column="mAP"),
             Measure(

@@ -31,7 +31,7 @@ class Measure:
 
     ``numbers`` gives a sample's numbers, or None where the method has no such figure; ``figure``
     maps their means over the samples, (..., numbers), to a share. ``table`` heads the table that
-    shows it as ``column``; None keeps it to `results.json`.
+    shows it as ``column``, by default the end of its path; None keeps it to `results.json`.
     """
 
     path: tuple[str, ...]
@@ -40,6 +40,9 @@ class Measure:
     table: str | None = None
     column: str = ""
     less_is_better: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", self.column or self.path[-1])
 
 
 @dataclass(frozen=True)

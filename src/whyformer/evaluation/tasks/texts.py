@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from whyformer.code import code_of
 from whyformer.engine.outputs import as_output, check_samples
 from whyformer.errors import InputError
 from whyformer.evaluation.data.documents import Document
 from whyformer.evaluation.run.cache import Cache
-from whyformer.evaluation.run.timing import Clock
+from whyformer.evaluation.tasks.answers import TimedAnswers
+from whyformer.explanation import Explanation, Part
 from whyformer.methods import get_method
 from whyformer.models.texts import TextPipeline
 from whyformer.words import Piece
@@ -48,45 +48,20 @@ def read_passage(why: TextPipeline, document: Document, cut: str) -> Passage:
     return Passage(document, document.tokens[first : first + kept], first)
 
 
-class WordAnswers:
-    """What methods say about a passage's tokens, each from a recording of its own, timed."""
+class WordAnswers(TimedAnswers):
+    """What methods say about a passage's tokens, each from a recording of its own."""
 
     def __init__(self, why: TextPipeline, passage: Passage, preset: str, cache: Cache) -> None:
-        self._why, self._passage, self._preset, self._cache = why, passage, preset, cache
-        self._given = f"{why.longest} {passage.text}".encode()
-        self.clock = Clock(next(why.model.parameters()).device)
-
-    @cached_property
-    def logits(self) -> np.ndarray:
-        return self._cache.remember("logits", self._given, self._forward)
-
-    def _forward(self) -> np.ndarray:
-        """The logits, from the model's own forward, whose time is what others are compared with."""
-        found, self.clock.forward = self.clock.time(
-            lambda: logits_of(self._why, self._passage.text)
-        )
-        return found[0].float().cpu().numpy()
+        given = f"{why.longest} {passage.text}".encode()
+        super().__init__(why, preset, cache, given, lambda: logits_of(why, passage.text))
+        self._why, self._passage = why, passage
 
     def scores(self, method: str, target: int, **options: Any) -> np.ndarray:
         """A score for each token of the passage: its highest piece's; -inf where none was read."""
         asked = target if get_method(method).class_specific else None
-        name = f"{method} {code_of(method)} {options} {self._preset} {asked}"
-        return self._cache.remember(name, self._given, lambda: self._ask(method, asked, options))
-
-    def _ask(self, method: str, target: int | None, options: dict[str, Any]) -> np.ndarray:
-        if "progress" in get_method(method).options:
-            options = {**options, "progress": False}
-        if self.clock.forward is None:
-            self._forward()
-        answer, seconds = self.clock.time(
-            lambda: self._why.record(self._passage.text).explain(
-                target, method, self._preset, matrix=False, **options
-            )
-        )
-        self.clock.add(method, seconds)
-        assert answer.pieces is not None
-        places = token_places(self._passage.tokens)
-        return word_scores(answer.pieces[0], answer.relevance[0].tolist(), places)
+        record = partial(self._why.record, self._passage.text)
+        read = partial(scores_of, token_places(self._passage.tokens))
+        return self.ask(record, method, asked, read, **options)
 
 
 @torch.no_grad()
@@ -105,6 +80,12 @@ def token_places(tokens: Sequence[str]) -> np.ndarray:
     """For every character of the tokens joined by spaces, the token it belongs to."""
     lengths = [len(token) + 1 for token in tokens]
     return np.repeat(np.arange(len(tokens)), lengths)
+
+
+def scores_of(places: np.ndarray, answer: Explanation | Part) -> np.ndarray:
+    """A score for each word that a character of the text belongs to."""
+    assert answer.pieces is not None
+    return word_scores(answer.pieces[0], answer.relevance[0].tolist(), places)
 
 
 def word_scores(

@@ -11,11 +11,11 @@ import numpy as np
 from whyformer.demo.stories import ENDS, Story, draw_story
 from whyformer.evaluation.data.samples import Samples
 from whyformer.evaluation.run.cache import Cache
-from whyformer.evaluation.tasks.known import Asking, KnownTruth
+from whyformer.evaluation.tasks.answers import TimedAnswers
+from whyformer.evaluation.tasks.known import KnownTruth
 from whyformer.evaluation.tasks.metrics import orders_for, tied_share, top
 from whyformer.evaluation.tasks.task import Measure, Record
-from whyformer.evaluation.tasks.texts import word_scores
-from whyformer.explanation import Explanation
+from whyformer.evaluation.tasks.texts import scores_of
 from whyformer.models.language import LanguagePipeline
 from whyformer.models.pipeline import Pipeline
 from whyformer.targets import contrast
@@ -61,23 +61,19 @@ class Writing(KnownTruth):
     ) -> Iterator[tuple[str, Record]]:
         assert isinstance(why, LanguagePipeline)
         ids = why.read(prepared.text).ids.to(next(why.model.parameters()).device)
-        asking = Asking(
-            why,
-            lambda: why.record(prepared.text),
-            self.preset,
-            lambda name, make: cache.remember(name, prepared.text.encode(), make),
-            lambda: why.model(input_ids=ids),
-        )
+        given = prepared.text.encode()
+        answers = TimedAnswers(why, self.preset, cache, given, lambda: why.model(input_ids=ids))
+        read = partial(scores_of, word_places(prepared.words))
         answer, rival = f" {prepared.answer}", f" {prepared.rival}"
         for method in methods:
             record: Record = {"kind": prepared.kind}
             ties = []
             for asked, target in (("word", answer), ("rather", contrast(answer, rival))):
-                scores = asking(method, target, partial(scores_of, prepared))
+                scores = answers.ask(partial(why.record, prepared.text), method, target, read)
                 ties.append(tied_share(scores, COUNTS))
                 orders = [top(scores, max(COUNTS), i) for i in orders_for(ties[-1])]
                 record[asked] = [found_in(orders, count, prepared.deciding) for count in COUNTS]
-            yield method, {**record, "tied": round(max(ties), 6), **asking.clock.cost(method)}
+            yield method, {**record, "tied": round(max(ties), 6), **answers.clock.cost(method)}
 
     def measures(self) -> list[Measure]:
         title = "how often the deciding word is the most relevant, and one of the two most relevant"
@@ -87,7 +83,6 @@ class Writing(KnownTruth):
                 (question, f"top_{count}"),
                 partial(_found, question, i),
                 table=f"{title}: {words}",
-                column=f"top_{count}",
             )
             for question, words in asked.items()
             for i, count in enumerate(COUNTS)
@@ -101,12 +96,6 @@ def found_in(orders: Sequence[Sequence[int]], count: int, place: int) -> float:
 
 def _found(question: str, place: int, record: Record) -> list[float]:
     return [record[question][place]]
-
-
-def scores_of(story: Story, answer: Explanation) -> np.ndarray:
-    """A score for each word of the story; a start token is no word."""
-    assert answer.pieces is not None
-    return word_scores(answer.pieces[0], answer.relevance[0].tolist(), word_places(story.words))
 
 
 def word_places(words: Sequence[str]) -> np.ndarray:
