@@ -12,7 +12,7 @@ from torch import Tensor
 from whyformer.errors import InputError, nearest
 from whyformer.photo import Crop, over_the_photo
 from whyformer.tokens import Tokens, upsampled
-from whyformer.words import Piece, words_of
+from whyformer.words import Piece, strongest, words_of
 
 #: the kinds of heads, by the names that Hugging Face's configurations use
 SINGLE_LABEL = "single_label_classification"
@@ -217,7 +217,7 @@ class Explanation:
         if self.relevance.ndim != 2:
             raise InputError("words() reads one target; ask for the targets one at a time")
         return [
-            [(word.text, max(scores[i] for i in word.pieces)) for word in words_of(pieces)]
+            [(word.text, strongest(scores, word.pieces)) for word in words_of(pieces)]
             for pieces, scores in zip(self.pieces, self.relevance.tolist(), strict=True)
         ]
 

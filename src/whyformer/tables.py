@@ -6,7 +6,7 @@ from typing import Any
 
 from whyformer.errors import InputError, ModelError
 from whyformer.explanation import Explanation
-from whyformer.words import words_of
+from whyformer.words import strongest, words_of
 
 
 def to_pandas(explanation: Explanation) -> Any:
@@ -45,6 +45,6 @@ def _units(sample: Explanation, scores: Any) -> list[dict[str, Any]]:
     assert sample.pieces is not None
     values = scores.tolist()
     return [
-        {"word": word.text, "score": max(values[i] for i in word.pieces)}
+        {"word": word.text, "score": strongest(values, word.pieces)}
         for word in words_of(sample.pieces[0])
     ]

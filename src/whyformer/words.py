@@ -55,6 +55,11 @@ class Word:
         return self.text if self.text == self.unknown else self.text + self.unknown
 
 
+def strongest(scores: Any, pieces: Iterable[int]) -> float:
+    """The score of a word: the highest of its pieces'."""
+    return max(float(scores[i]) for i in pieces)
+
+
 def pieces_of(
     encoding: Any,
     batch: int,

@@ -9,7 +9,7 @@ from whyformer.render.colour import coloured, ink
 from whyformer.render.drawing import font, paper, write
 from whyformer.render.figure import QUIET, Figure, Picture
 from whyformer.render.sheet import Sheet, View
-from whyformer.words import shorten
+from whyformer.words import shorten, strongest
 
 MARGIN, TITLE, TYPE, ROW, GAP = 24, 16, 13, 18, 28
 #: a sound's width and the height of its spectrogram
@@ -83,7 +83,7 @@ def _strip(part: Sheet, view: View, width: int) -> Image.Image:
     """One row of a part."""
     scores = view.scores.reshape(-1)
     if part.image is None:
-        scores = np.array([scores[list(word.pieces)].max() for word in part.words])
+        scores = np.array([strongest(scores, word.pieces) for word in part.words])
     shares = (scores / (view.top or 1)).clip(-1, 1)
     colours = np.where(
         (shares >= 0)[:, None],

@@ -23,7 +23,7 @@ from whyformer.photo import Crop
 from whyformer.render.colour import colour_stops, scale
 from whyformer.render.image import enlarged
 from whyformer.render.sheet import ClassScore, Sheet, View
-from whyformer.words import Piece
+from whyformer.words import Piece, strongest
 
 #: larger matrices stay out of the page
 LARGEST_MATRIX = 1024
@@ -77,7 +77,7 @@ def _part(sheet: Sheet, for_page: bool, picture: str = "") -> dict[str, Any]:
     if not for_page and sheet.pieces is not None:
         for entry, view in zip(data["views"], sheet.views, strict=True):
             entry["words"] = [
-                {"text": word.text, "score": max(float(view.scores[i]) for i in word.pieces)}
+                {"text": word.text, "score": strongest(view.scores, word.pieces)}
                 for word in sheet.words
             ]
     return data

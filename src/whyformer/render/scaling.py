@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whyformer.render.sheet import Sheet, View
+from whyformer.words import strongest
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,7 @@ class Unit:
     silent: bool = False
 
     def score(self, view: View) -> float:
-        """Its strongest piece's."""
-        return max(float(view.scores[i]) for i in self.places)
+        return strongest(view.scores, self.places)
 
 
 def units_of(sheet: Sheet, pieces: bool) -> list[Unit]:

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
@@ -23,6 +22,7 @@ from whyformer.explanation import Explanation
 from whyformer.methods import get_method
 from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline
+from whyformer.tokens import upsampled
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,7 @@ def map_of(answer: Explanation) -> np.ndarray:
 
 
 def enlarged(heat: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    flat = torch.from_numpy(heat)[None, None]
-    return F.interpolate(flat, size, mode="bilinear", align_corners=False)[0, 0].double().numpy()
+    return upsampled(torch.from_numpy(heat), size).double().numpy()
 
 
 def bytes_of(image: Image.Image) -> bytes:
