@@ -32,6 +32,8 @@ from whyformer.render.sheet import Sheet
 from whyformer.render.sheets import make_sheet
 from whyformer.render.svg import to_svg
 
+Writer = Callable[[Sheet, Path, bool, Look], bytes | str]
+
 
 def save(
     explanations: Explanation | Sequence[Explanation],
@@ -75,13 +77,12 @@ def save_sheet(
     sheet: Sheet, path: str | Path, *, pieces: bool = False, look: Look | None = None
 ) -> Path:
     target = Path(path)
-    make = writer(target)
-    make(sheet, target, pieces, look)
+    write_whole(target, writer(target)(sheet, target, pieces, look or Look()))
     return target
 
 
-def writer(path: Path) -> Callable[[Sheet, Path, bool, Look | None], None]:
-    """What writes a file of that name, or an error that lists the endings there are."""
+def writer(path: Path) -> Writer:
+    """What makes a file of that name, or an error that lists the endings there are."""
     ending = path.suffix.lower()
     if ending not in WRITERS:
         raise InputError(
@@ -115,17 +116,11 @@ def figure(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> Figu
     )
 
 
-def _save_png(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    write_whole(path, png(sheet, pieces, look))
+def _gif(sheet: Sheet, path: Path, pieces: bool, look: Look) -> bytes:
+    return gif(sheet, lambda frame: raster(figure(frame, pieces, look), look.dpi))
 
 
-def _save_gif(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    dpi = (look or Look()).dpi
-    write_whole(path, gif(sheet, lambda frame: raster(figure(frame, pieces, look), dpi)))
-
-
-def _save_html(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    look = look or Look()
+def _html(sheet: Sheet, path: Path, pieces: bool, look: Look) -> str:
     check_colours(look.colours, sheet)
     start = {
         "opacity": round(100 * look.opacity),
@@ -135,11 +130,11 @@ def _save_html(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> Non
         "cropped": look.cropped,
         "colours": page_colours(look.colours),
     }
-    write_whole(path, report_html({**document(sheet, for_page=True), "start": start}))
+    return report_html({**document(sheet, for_page=True), "start": start})
 
 
-def _save_json(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    write_whole(path, json.dumps(whole_document(sheet), indent=1, ensure_ascii=False) + "\n")
+def _json(sheet: Sheet, path: Path, pieces: bool, look: Look) -> str:
+    return json.dumps(whole_document(sheet), indent=1, ensure_ascii=False) + "\n"
 
 
 def whole_document(sheet: Sheet) -> dict[str, Any]:
@@ -149,7 +144,7 @@ def whole_document(sheet: Sheet) -> dict[str, Any]:
     return {**document(sheet), "logits": sheet.logits, "labels": sheet.labels}
 
 
-def _save_npz(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+def _npz(sheet: Sheet, path: Path, pieces: bool, look: Look) -> bytes:
     """``scores`` (views, ...) with each view's ``method``, ``target`` and ``label``.
 
     Those of further inputs have the input's name before them, such as "text.scores". ``document``
@@ -172,16 +167,15 @@ def _save_npz(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None
         arrays["rows"] = np.stack([view.rows for view in sheet.views if view.rows is not None])
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    write_whole(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
-def _save_latex(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+def _latex(sheet: Sheet, path: Path, pieces: bool, look: Look) -> str:
     if sheet.image is None and not sheet.others:
-        write_whole(path, text_latex(sheet, pieces, look))
-        return
+        return text_latex(sheet, pieces, look)
     panel = panel_path(path)
-    _save_png(sheet, panel, pieces, look)
-    write_whole(path, image_latex(sheet, panel.name, look))
+    write_whole(panel, png(sheet, pieces, look))
+    return image_latex(sheet, panel.name, look)
 
 
 def panel_path(path: Path) -> Path:
@@ -192,23 +186,19 @@ def panel_path(path: Path) -> Path:
     return path.with_name(f"{safe}-panels.png")
 
 
-def _save_svg(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
-    write_whole(path, to_svg(figure(sheet, pieces, look)))
-
-
-def _save_pdf(sheet: Sheet, path: Path, pieces: bool, look: Look | None) -> None:
+def _pdf(sheet: Sheet, path: Path, pieces: bool, look: Look) -> bytes:
     from whyformer.render.pdf import to_pdf
 
-    write_whole(path, to_pdf(figure(sheet, pieces, look)))
+    return to_pdf(figure(sheet, pieces, look))
 
 
-WRITERS: dict[str, Callable[[Sheet, Path, bool, Look | None], None]] = {
-    ".png": _save_png,
-    ".gif": _save_gif,
-    ".html": _save_html,
-    ".json": _save_json,
-    ".npz": _save_npz,
-    ".tex": _save_latex,
-    ".svg": _save_svg,
-    ".pdf": _save_pdf,
+WRITERS: dict[str, Writer] = {
+    ".png": lambda sheet, path, pieces, look: png(sheet, pieces, look),
+    ".gif": _gif,
+    ".html": _html,
+    ".json": _json,
+    ".npz": _npz,
+    ".tex": _latex,
+    ".svg": lambda sheet, path, pieces, look: to_svg(figure(sheet, pieces, look)),
+    ".pdf": _pdf,
 }

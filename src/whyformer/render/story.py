@@ -30,12 +30,12 @@ SOURCES = 4
 def save_story(written: Written, path: str | Path, title: str = "") -> Path:
     """Write a page, the matrix as a picture, or numbers: .html, .png, .json, .npz."""
     target = Path(path)
-    story_writer(target)(written, target, title)
+    write_whole(target, story_writer(target)(written, title))
     return target
 
 
-def story_writer(path: Path) -> Callable[[Written, Path, str], None]:
-    """What writes a file of that name, or an error that lists the endings there are."""
+def story_writer(path: Path) -> Callable[[Written, str], bytes | str]:
+    """What makes a file of that name, or an error that lists the endings there are."""
     ending = path.suffix.lower()
     if ending not in WRITERS:
         raise InputError(
@@ -89,20 +89,15 @@ def story_html(written: Written, title: str = "") -> str:
     )
 
 
-def _save_html(written: Written, path: Path, title: str) -> None:
-    write_whole(path, story_html(written, title))
+def _png(written: Written, title: str) -> bytes:
+    return png_bytes(matrix_picture(written, title))
 
 
-def _save_png(written: Written, path: Path, title: str) -> None:
-    write_whole(path, png_bytes(matrix_picture(written, title)))
+def _json(written: Written, title: str) -> str:
+    return json.dumps(story_document(written, title), indent=1, ensure_ascii=False) + "\n"
 
 
-def _save_json(written: Written, path: Path, title: str) -> None:
-    text = json.dumps(story_document(written, title), indent=1, ensure_ascii=False)
-    write_whole(path, text + "\n")
-
-
-def _save_npz(written: Written, path: Path, title: str) -> None:
+def _npz(written: Written, title: str) -> bytes:
     """``scores`` (written, pieces), the ``pieces``, their ``ids``, and where the prompt ends."""
     buffer = io.BytesIO()
     np.savez_compressed(
@@ -114,14 +109,14 @@ def _save_npz(written: Written, path: Path, title: str) -> None:
         probabilities=written.probabilities.numpy(),
         method=np.array(written.method),
     )
-    write_whole(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
-WRITERS: dict[str, Callable[[Written, Path, str], None]] = {
-    ".html": _save_html,
-    ".png": _save_png,
-    ".json": _save_json,
-    ".npz": _save_npz,
+WRITERS: dict[str, Callable[[Written, str], bytes | str]] = {
+    ".html": story_html,
+    ".png": _png,
+    ".json": _json,
+    ".npz": _npz,
 }
 
 
