@@ -16,8 +16,8 @@ from command_line import Run
 from serving import running
 from whyformer.app.examples import as_written, examples, picture
 from whyformer.app.recipes import RecipeQuestion, recipe
+from whyformer.app.recordings import RecordingCache, key_of
 from whyformer.app.server import make_app
-from whyformer.app.shelf import Shelf, key_of
 from whyformer.methods import default_methods, methods, registry
 
 TEXT = "The plot is thin, but the ending is deeply moving."
@@ -175,11 +175,11 @@ def test_classes_without_names_are_found_by_number(models: list[Any]) -> None:
 
 
 def test_the_oldest_reading_makes_room(models: list[Any]) -> None:
-    shelf = Shelf(models, keep=2, most_bytes=2**30)
-    keys = [shelf.read(models[1], f"film {i}", "").key for i in range(2)]
-    shelf.read(models[1], "film 0", "")
-    third = shelf.read(models[1], "film 2", "").key
-    assert [shelf.find(key) is not None for key in (*keys, third)] == [True, False, True]
+    cache = RecordingCache(models, keep=2, most_bytes=2**30)
+    keys = [cache.read(models[1], f"film {i}", "").key for i in range(2)]
+    cache.read(models[1], "film 0", "")
+    third = cache.read(models[1], "film 2", "").key
+    assert [cache.find(key) is not None for key in (*keys, third)] == [True, False, True]
 
 
 def test_keys_tell_inputs_apart() -> None:

@@ -18,8 +18,8 @@ import whyformer
 from command_line import start
 from serving import running, wait_for
 from whyformer.app import connections
+from whyformer.app.recordings import RecordingCache
 from whyformer.app.server import make_app
-from whyformer.app.shelf import Shelf
 from whyformer.app.worker import AbandonedError, Worker
 
 HEAD = b"POST /api/v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -138,31 +138,35 @@ def test_an_idle_server_ends_at_the_first_signal() -> None:
     assert server.returncode == 130
 
 
-def texts(shelf: Shelf, *given: str) -> list[str]:
+def texts(cache: RecordingCache, *given: str) -> list[str]:
     """Read texts; those that are still kept."""
-    why = shelf.models["demo-text"]
-    keys = {text: shelf.read(why, text, text).key for text in given}
-    return [text for text, key in keys.items() if key in shelf._readings]
+    why = cache.models["demo-text"]
+    keys = {text: cache.read(why, text, text).key for text in given}
+    return [text for text, key in keys.items() if key in cache._readings]
 
 
 def test_what_is_kept_is_bounded_in_bytes() -> None:
     why = whyformer.load("demo-text")
     long, longer = "film " * 60, "plot " * 60
     size = why.record(long).bytes
-    assert texts(Shelf([why], 4, 10 * size), "a film", long, longer) == ["a film", long, longer]
-    assert texts(Shelf([why], 4, size // 2), "a film", long, longer) == [longer]
-    assert texts(Shelf([why], 1, 10 * size), "a film", long, longer) == [longer]
+    assert texts(RecordingCache([why], 4, 10 * size), "a film", long, longer) == [
+        "a film",
+        long,
+        longer,
+    ]
+    assert texts(RecordingCache([why], 4, size // 2), "a film", long, longer) == [longer]
+    assert texts(RecordingCache([why], 1, 10 * size), "a film", long, longer) == [longer]
 
 
 def test_answers_count_as_well() -> None:
     """The maps of what was asked take memory too."""
     why = whyformer.load("demo-text")
-    shelf = Shelf([why], 4, 2 * why.record("film " * 60).bytes)
-    reading = shelf.read(why, "film " * 60, "")
-    before = shelf.bytes
+    cache = RecordingCache([why], 4, 2 * why.record("film " * 60).bytes)
+    reading = cache.read(why, "film " * 60, "")
+    before = cache.bytes
     for target in (0, 1):
         reading.recorded.explain(target)
-    assert shelf.bytes > before
+    assert cache.bytes > before
 
 
 def test_names_that_the_server_is_told_of(models: list[Any]) -> None:

@@ -21,8 +21,8 @@ from whyformer.app import glance
 from whyformer.app.blocks import to_blocks
 from whyformer.app.examples import examples, picture
 from whyformer.app.questions import BlockQuestion, HeadQuestion
+from whyformer.app.recordings import KeptRecording
 from whyformer.app.server import make_app
-from whyformer.app.shelf import Reading
 
 MAPS = ("attention", "gradient", "relevance", "product")
 
@@ -114,7 +114,7 @@ def test_sounds_and_videos_have_maps_too(tmp_path: Path) -> None:
     seeing = whyformer.load(save_video(tmp_path / "video"))
     sound = write_wav(tmp_path / "beeps.wav", beeps())
     for recorded, rows in ((hearing.record(str(sound)), 1), (seeing.record(ball()), 4)):
-        reading = Reading("key", "title", recorded)
+        reading = KeptRecording("key", "title", recorded)
         block = to_blocks(BlockQuestion(block=1, head=0), reading, lambda: None)
         every = glance.to_heads(HeadQuestion(), reading, lambda: None)
         assert every["grid"] == block["image"]["grid"]

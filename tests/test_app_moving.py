@@ -245,12 +245,12 @@ def test_a_model_writes_on(visit: Any, models: list[Any]) -> None:
 
 def test_writing_is_called_off(models: list[Any]) -> None:
     from whyformer.app.questions import ViewQuestion
-    from whyformer.app.shelf import Shelf
+    from whyformer.app.recordings import RecordingCache
     from whyformer.app.stories import written
     from whyformer.app.worker import AbandonedError
 
     why = named(models, "demo-writer")
-    reading = Shelf([why], 4, 2**30).read(why, "tom went to the station. sam", "")
+    reading = RecordingCache([why], 4, 2**30).read(why, "tom went to the station. sam", "")
     for patience in (3, 18):  # while it writes, and while its words are explained
         calls = []
 

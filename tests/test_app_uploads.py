@@ -14,8 +14,8 @@ from PIL import Image
 import whyformer
 from small_sounds import beeps, save_wav2vec2, write_wav
 from small_videos import ball, save_video, write_gif
+from whyformer.app.recordings import RecordingCache
 from whyformer.app.refusals import RefusalError
-from whyformer.app.shelf import Shelf
 from whyformer.app.uploads import MOST_FRAMES, check_file, kind_of, wave_length
 
 
@@ -104,13 +104,13 @@ def test_what_is_kept_counts(make: Any, wav: bytes, gif: bytes, tmp_path: Path) 
     recorded = why.record(data)
     own = recorded._sound.samples if why.takes == "sound" else recorded._frames
     assert recorded.bytes == recorded._recording.bytes + own.nbytes
-    shelf = Shelf([why], keep=4, most_bytes=recorded.bytes)
-    first = shelf.read(why, data, "").key
+    cache = RecordingCache([why], keep=4, most_bytes=recorded.bytes)
+    first = cache.read(why, data, "").key
     longer = np.concatenate([beeps(0.5), beeps(0.5)])
     second = write_wav(tmp_path / "b.wav", longer).read_bytes()
     third = write_wav(tmp_path / "c.wav", longer[::-1]).read_bytes()
     if why.takes == "video":
         second, third = (write_gif(tmp_path / f"{n}.gif", ball(n)).read_bytes() for n in (5, 6))
-    shelf.read(why, second, "")
-    shelf.read(why, third, "")
-    assert shelf.find(first) is None
+    cache.read(why, second, "")
+    cache.read(why, third, "")
+    assert cache.find(first) is None

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import whyformer
-from whyformer.code import code_of
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.report.results import make_result
 from whyformer.evaluation.report.tables import to_csv, to_latex, to_markdown, to_text
@@ -19,6 +18,7 @@ from whyformer.evaluation.run.runner import read_records
 from whyformer.evaluation.run.timing import Clock
 from whyformer.evaluation.tasks.task import Measure
 from whyformer.evaluation.tasks.texts import logits_of
+from whyformer.provenance import digest_of
 
 SCORE = Measure(("score",), lambda r: [r["score"]], table="scores", column="score")
 FEW = ("transformer_attribution", "rollout")
@@ -39,7 +39,7 @@ def test_the_clock_counts_in_forwards() -> None:
 
 
 def test_the_median_of_the_samples_that_were_timed() -> None:
-    code = code_of("gradcam")
+    code = digest_of("gradcam")
     records: list[dict[str, Any]] = [
         {"key": str(i), "method": "gradcam", "code": code, "score": 0.5, "forwards": cost}
         for i, cost in enumerate((2.0, 90.0, 4.0))

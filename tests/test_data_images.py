@@ -15,7 +15,7 @@ from scipy.io import savemat
 from data_sets import NUMBERS, gtsegs, labels_of, refused
 from whyformer.errors import InputError
 from whyformer.evaluation.data.classes import imagenet_numbers
-from whyformer.evaluation.data.samples import Some, open_images
+from whyformer.evaluation.data.samples import Subset, open_images
 
 
 def validation(folder: Path, count: int = 3) -> Path:
@@ -180,7 +180,7 @@ class TestImageNet:
             lines = [f"ILSVRC2012_val_{i:08d}.JPEG {c}" for i, c in enumerate(classes, 1)]
             (folder / "val.txt").write_text("\n".join(lines))
             samples = open_images(str(folder), 1, None)
-            assert Some(samples, 2).fingerprint == samples.fingerprint
+            assert Subset(samples, 2).fingerprint == samples.fingerprint
             found.append(samples.fingerprint)
         assert found[0] == found[2] != found[1]
 

@@ -16,9 +16,9 @@ import torch
 
 import whyformer
 from command_line import Run
-from whyformer.code import code_of, rules_of
 from whyformer.engine import PRESETS, Preset
 from whyformer.methods import registry
+from whyformer.provenance import digest_of, rules_of
 from zoo import CASES
 
 OWN = """
@@ -209,11 +209,11 @@ except whyformer.InputError as error:
 def test_results_of_older_code_are_not_kept(file: Path) -> None:
     """Also where only a helper of the method changed."""
     whyformer.methods_from(file)
-    before = code_of("of_a_file")
+    before = digest_of("of_a_file")
     file.write_text(OWN.format(share=0.25))
-    assert code_of("of_a_file") == before
+    assert digest_of("of_a_file") == before
     whyformer.methods_from(file)
-    assert code_of("of_a_file") != before
+    assert digest_of("of_a_file") != before
 
 
 def test_a_folder_of_results_knows_the_code(run: Run, file: Path, tmp_path: Path) -> None:

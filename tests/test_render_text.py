@@ -26,7 +26,7 @@ from whyformer.render.pages import (
     text_figure,
     text_picture,
 )
-from whyformer.render.prose import Marked, heading, marked_words, side_by_side
+from whyformer.render.prose import StyledWord, heading, marked_words, side_by_side
 from whyformer.render.sheet import Sheet, View
 from whyformer.words import Piece
 
@@ -43,11 +43,11 @@ SIGNED = np.array([9.0, 0.1, 0.4, 0.0, -0.3, -9.0])
 SCREEN = Look(dpi=96)
 
 
-def mark(text: str, gap: str = " ") -> Marked:
-    return Marked(text, gap, 1.0, 1.0, (200, 220, 255), (17, 17, 17))
+def mark(text: str, gap: str = " ") -> StyledWord:
+    return StyledWord(text, gap, 1.0, 1.0, (200, 220, 255), (17, 17, 17))
 
 
-def lines(words: list[Marked], width: float = COLUMN) -> list[str]:
+def lines(words: list[StyledWord], width: float = COLUMN) -> list[str]:
     """The words of each line, joined."""
     placed, count = lay_out(words, width)
     found = [""] * count
@@ -192,7 +192,7 @@ def test_many_empty_lines_become_one() -> None:
     ],
     ids=["long word", "long address", "Chinese, a word a letter without gaps"],
 )
-def test_nothing_leaves_the_column(words: list[Marked]) -> None:
+def test_nothing_leaves_the_column(words: list[StyledWord]) -> None:
     placed, _ = lay_out(words)
     for spot in placed:
         assert spot.x + spot.width <= COLUMN + 1

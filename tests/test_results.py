@@ -16,7 +16,6 @@ from PIL import Image
 
 import whyformer
 from typesetting import compiled
-from whyformer.code import code_of
 from whyformer.errors import InputError
 from whyformer.evaluation import Result, evaluate, save_report
 from whyformer.evaluation.data.samples import Scenes
@@ -29,6 +28,7 @@ from whyformer.evaluation.tasks.perturbation import Perturbation
 from whyformer.evaluation.tasks.task import Measure, Record, first
 from whyformer.explainer import Explainer
 from whyformer.models.images import ImagePipeline
+from whyformer.provenance import digest_of
 
 METHODS = ("transformer_attribution", "rollout", "gradcam")
 
@@ -142,7 +142,7 @@ def records(scores: dict[str, list[float]]) -> Iterator[Record]:
         for i, value in enumerate(values):
             cost = {} if method == "rollout" else {"cost": value / 2}
             yield {
-                "key": str(i), "method": method, "code": code_of(method), "score": value, **cost,
+                "key": str(i), "method": method, "code": digest_of(method), "score": value, **cost,
             }  # fmt: skip
 
 
@@ -179,7 +179,7 @@ class TestResults:
         assert found.having(COST) == ["transformer_attribution", "gradcam"]
 
     def test_only_samples_that_all_methods_have_count(self) -> None:
-        code = code_of("rollout")
+        code = digest_of("rollout")
         failed = {"key": "2", "method": "rollout", "code": code, "error": "broken"}
         found = result({"gradcam": [0.1, 0.2, 0.9], "rollout": [0.3, 0.4]}, [failed])
         assert found.samples == 2
@@ -193,7 +193,7 @@ class TestResults:
         assert found.estimates["gradcam", SCORE].value == pytest.approx(10)
 
     def test_nothing_measured(self) -> None:
-        code = code_of("gradcam")
+        code = digest_of("gradcam")
         with pytest.raises(InputError, match="no sample could be measured; the first: broken"):
             make_result(
                 "made_up", [SCORE], ["gradcam"], ["a"],

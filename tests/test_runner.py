@@ -21,8 +21,7 @@ import pytest
 import torch
 
 import whyformer
-from whyformer import code
-from whyformer.code import code_of
+from whyformer import provenance
 from whyformer.errors import InputError, OutputError
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.data.samples import Scenes
@@ -31,6 +30,7 @@ from whyformer.evaluation.run.runner import read_records
 from whyformer.methods import registry
 from whyformer.methods.question import Answer, Question
 from whyformer.models.catalogue import EMBEDDED
+from whyformer.provenance import digest_of
 from whyformer.run_folder import Appender
 
 FEW = ("transformer_attribution", "rollout")
@@ -143,13 +143,13 @@ class TestResuming:
 
         try:
             point(why, tmp_path, methods=["mine"])
-            old, code = figures(tmp_path), code_of("mine")
+            old, code = figures(tmp_path), digest_of("mine")
 
             @whyformer.register("mine", "second version")
             def second(question: Question) -> Answer:
                 return question.pool(question.attention[-1].amax(1))
 
-            assert code_of("mine") != code
+            assert digest_of("mine") != code
             point(why, tmp_path, methods=["mine"])
             assert figures(tmp_path)["pointing"] != old["pointing"]
             assert len(list(read_records(tmp_path))) == 8
@@ -250,8 +250,8 @@ class TestMixing:
                 make(3),
             ):
                 whyformer.register("made", "made from another")(function)
-                codes.add(code_of("made"))
-                assert code_of("made") == code_of("made")
+                codes.add(digest_of("made"))
+                assert digest_of("made") == digest_of("made")
         finally:
             registry._METHODS.pop("made")
         assert len(codes) == 4
@@ -259,14 +259,14 @@ class TestMixing:
     def test_built_in_methods_follow_what_they_are_built_from(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        before = {name: code_of(name) for name in whyformer.methods()}
-        read = code.of_module
+        before = {name: digest_of(name) for name in whyformer.methods()}
+        read = provenance.of_module
 
         def rewritten(module: Any) -> str:
             return read(module) + "#" * module.__name__.endswith("transformer_attribution")
 
-        monkeypatch.setattr(code, "of_module", rewritten)
-        changed = {name for name in before if code_of(name) != before[name]}
+        monkeypatch.setattr(provenance, "of_module", rewritten)
+        changed = {name for name in before if digest_of(name) != before[name]}
         assert changed == {
             "transformer_attribution", "ablation_no_gradient", "ablation_last_block",
             "ablation_second_block",

@@ -11,10 +11,10 @@ import torch
 
 import whyformer
 from command_line import Run
-from whyformer.code import code_of
 from whyformer.errors import InputError, UnknownNameError
 from whyformer.methods import get_method, get_registered, registry
 from whyformer.methods.question import Answer, Question
+from whyformer.provenance import digest_of
 
 LIBRA = "generic_attention:gradient=libra"
 
@@ -74,13 +74,13 @@ def test_numbers_of_a_method_of_ones_own() -> None:
         assert not found.built_in
         with pytest.raises(InputError, match=r"head=1\.5; expected int, such as 0"):
             get_method("scaled:head=1.5")
-        assert code_of("scaled:by=3") != code_of("scaled:by=4")
+        assert digest_of("scaled:by=3") != digest_of("scaled:by=4")
     finally:
         registry._METHODS.pop("scaled")
 
 
 def test_a_variants_code_is_its_methods() -> None:
-    assert code_of(LIBRA) == code_of("generic_attention")
+    assert digest_of(LIBRA) == digest_of("generic_attention")
 
 
 def test_only_registered_methods_are_answered_over_the_web() -> None:

@@ -1,4 +1,4 @@
-"""Ask a method, and look at its answer before anybody else does."""
+"""Call a method, and check its answer before anything is made of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from whyformer.methods.question import Answer, Question
 from whyformer.methods.variants import written
 
 
-def ask(method: Method, question: Question, options: dict[str, Any]) -> Answer:
+def call_method(method: Method, question: Question, options: dict[str, Any]) -> Answer:
     """The answer; what a method of one's own does wrong is told with its name and line."""
     unknown = sorted(set(options) - set(method.options))
     if unknown:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from whyformer.asking import ask, refuse_deaf
+from whyformer.asking import call_method, refuse_deaf
 from whyformer.engine import PRESETS, Forward, Preset, Start, Trace, record
 from whyformer.engine.inputs import Inputs, as_call, as_ordinary, named
 from whyformer.engine.precision import full_precision, is_fast
@@ -242,11 +242,11 @@ class Recording:
         """Ask at once; or, where samples meet or were lost, for one sample after the other."""
         seen = self.trace.seen
         if self.trace.batch == 1 or not (seen.crossed or seen.lost):
-            return ask(method, question, options)
+            return call_method(method, question, options)
         answers = []
         for i in range(self.trace.batch):
             start = [(value, only(seed, i)) for value, seed in question.start]
-            answers.append(ask(method, self._question(question.preset, start), options))
+            answers.append(call_method(method, self._question(question.preset, start), options))
         return one_each(answers)
 
     @property

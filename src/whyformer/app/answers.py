@@ -10,8 +10,8 @@ from typing import Any
 
 from whyformer.app.incoming import FILE, Input
 from whyformer.app.questions import FileQuestion, Question, ViewQuestion
+from whyformer.app.recordings import KeptRecording, RecordingCache
 from whyformer.app.refusals import RefusalError
-from whyformer.app.shelf import Reading, Shelf
 from whyformer.app.stories import written
 from whyformer.app.uploads import check_file, kind_of
 from whyformer.app.worker import Check
@@ -28,32 +28,32 @@ from whyformer.render.story import story_document, story_writer
 from whyformer.targets import contrast, from_word, place_from_word
 
 
-def find_reading(shelf: Shelf, question: Question, given: Input) -> Reading:
+def find_reading(cache: RecordingCache, question: Question, given: Input) -> KeptRecording:
     """What the question is about, read by its model now or earlier."""
-    own = {why.usual for why in shelf.models.values()}
+    own = {why.usual for why in cache.models.values()}
     for name in question.methods:
         if name not in own:
             get_registered(name)
     get_preset(question.preset)
     if given.key is not None:
-        reading = shelf.find(given.key)
+        reading = cache.find(given.key)
         if reading is None:
             raise RefusalError(410, "this input is not kept any more; send it again")
         return reading
     kind = given.kind
     if kind == FILE and question.model is not None:
-        kind = shelf.named(question.model).takes
+        kind = cache.named(question.model).takes
     elif kind == FILE:
-        kind = kind_of(given.content, {why.takes for why in shelf.models.values()})
-    why = shelf.model(question.model, kind, given.beside)
+        kind = kind_of(given.content, {why.takes for why in cache.models.values()})
+    why = cache.model(question.model, kind, given.beside)
     if given.kind == FILE:
         check_file(kind, given.content)
     if isinstance(given.beside.get("similar_to"), bytes):
         check_file(kind, given.beside["similar_to"])
-    return shelf.read(why, given.content, given.title, given.beside)
+    return cache.read(why, given.content, given.title, given.beside)
 
 
-def lay_out(question: Question, reading: Reading, check: Check) -> Sheet:
+def lay_out(question: Question, reading: KeptRecording, check: Check) -> Sheet:
     """The sheet that the command line would make of the same question."""
     recorded = reading.recorded
     targets, place = chosen_targets(question, recorded), place_of(question, recorded)
@@ -100,7 +100,7 @@ def place_of(question: Question, recorded: Recorded) -> dict[str, Any]:
     return recorded.where(position=place, edge=question.edge, region=region)
 
 
-def to_document(question: ViewQuestion, reading: Reading, check: Check) -> dict[str, Any]:
+def to_document(question: ViewQuestion, reading: KeptRecording, check: Check) -> dict[str, Any]:
     """The answer as data; a page also learns what places the input can be asked about at."""
     if question.write is not None:
         story = story_document(written(question, reading, check), reading.title)
@@ -113,7 +113,7 @@ def to_document(question: ViewQuestion, reading: Reading, check: Check) -> dict[
     return {**shown, "input": reading.key, "places": recorded.places, "erases": erases}
 
 
-def detailed(sheet: Sheet, reading: Reading) -> dict[str, Any]:
+def detailed(sheet: Sheet, reading: KeptRecording) -> dict[str, Any]:
     """The document that the viewer shows; its picture is packed once for all questions."""
     if sheet.image is not None and not reading.picture:
         buffer = io.BytesIO()
@@ -123,7 +123,7 @@ def detailed(sheet: Sheet, reading: Reading) -> dict[str, Any]:
     return document(sheet, for_page=True, picture=reading.picture)
 
 
-def to_file(question: FileQuestion, reading: Reading, check: Check) -> bytes:
+def to_file(question: FileQuestion, reading: KeptRecording, check: Check) -> bytes:
     with tempfile.TemporaryDirectory(prefix="whyformer-") as folder:
         path = Path(folder) / f"why.{question.format}"
         if question.write is not None:

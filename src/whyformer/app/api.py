@@ -40,8 +40,8 @@ from whyformer.app.questions import (
     json_body,
 )
 from whyformer.app.recipes import Recipe, RecipeQuestion, recipe
+from whyformer.app.recordings import KeptRecording, RecordingCache
 from whyformer.app.refusals import json_response
-from whyformer.app.shelf import Reading, Shelf
 from whyformer.app.worker import Check, Worker
 from whyformer.engine.rules import get_preset
 from whyformer.errors import InputError
@@ -70,11 +70,11 @@ UNREAD: dict[int | str, dict[str, Any]] = {k: REFUSED[k] for k in (408, 413, 415
 BAD: dict[int | str, dict[str, Any]] = {422: REFUSED[422]}
 
 
-def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
+def make_api(cache: RecordingCache, worker: Worker) -> APIRouter:
     api = APIRouter(prefix="/api/v1")
 
     async def answer(
-        request: Request, kind: type[Q], make: Callable[[Q, Reading, Check], T]
+        request: Request, kind: type[Q], make: Callable[[Q, KeptRecording, Check], T]
     ) -> tuple[Q, T]:
         """Read the question, have it answered in the models' thread, or stop if nobody waits."""
         with worker.place():
@@ -82,7 +82,7 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
 
             def work(check: Check) -> T:
                 check()
-                return make(question, find_reading(shelf, question, given), check)
+                return make(question, find_reading(cache, question, given), check)
 
             return question, await worker.run(work, client_left(request))
 
@@ -123,14 +123,14 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
         """The same question as Python code and as a command, with the model as it was given."""
         question = await read_json(request, RecipeQuestion)
         get_preset(question.preset)
-        why = shelf.named(question.model)
+        why = cache.named(question.model)
         labels = None if why.kind == "answers" else why.labels
         return recipe(question.model_copy(update={"model": why.source}), labels, why.usual)
 
     @api.get("/models")
     async def models() -> list[ModelEntry]:
         """The models that were given when the server was started; there are no others."""
-        return list_models(shelf)
+        return list_models(cache)
 
     @api.get("/classes", responses=BAD)
     async def classes(
@@ -139,7 +139,7 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=100_000)] = 100,
     ) -> Classes:
         """A model's classes whose label holds the searched words."""
-        return list_classes(shelf.named(model), search, limit)
+        return list_classes(cache.named(model), search, limit)
 
     @api.get("/methods")
     async def methods() -> Methods:
@@ -149,7 +149,7 @@ def make_api(shelf: Shelf, worker: Worker) -> APIRouter:
     @api.get("/examples")
     async def list_examples() -> list[ExampleEntry]:
         """Inputs to try with the embedded models."""
-        known = [example for example in examples().values() if example.model in shelf.models]
+        known = [example for example in examples().values() if example.model in cache.models]
         return [
             ExampleEntry(name=e.name, model=e.model, text=e.text, texts=list(e.texts))
             for e in known

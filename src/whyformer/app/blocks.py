@@ -9,7 +9,7 @@ from torch import Tensor
 
 from whyformer.app.answers import chosen_targets, detailed, place_of
 from whyformer.app.questions import BlockQuestion, Question
-from whyformer.app.shelf import Reading
+from whyformer.app.recordings import KeptRecording
 from whyformer.app.worker import Check
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation
@@ -21,7 +21,7 @@ from whyformer.render.sheets import make_sheet, parts_of, rows_of, scores_of
 MAPS = ("attention", "gradient", "relevance", "product")
 
 
-def to_blocks(question: BlockQuestion, reading: Reading, check: Check) -> dict[str, Any]:
+def to_blocks(question: BlockQuestion, reading: KeptRecording, check: Check) -> dict[str, Any]:
     """A document whose methods are the four maps of one block, with how many blocks there are."""
     explanation = with_blocks(question, reading)
     check()
@@ -39,7 +39,7 @@ def to_blocks(question: BlockQuestion, reading: Reading, check: Check) -> dict[s
     return {**document, "input": reading.key, "blocks": blocks, "heads": heads}
 
 
-def with_blocks(question: Question, reading: Reading) -> Explanation:
+def with_blocks(question: Question, reading: KeptRecording) -> Explanation:
     """The explanation of the first target, with what every block held."""
     recorded = reading.recorded
     target, place = chosen_targets(question, recorded)[0], place_of(question, recorded)

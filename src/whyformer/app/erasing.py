@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from whyformer.app.answers import chosen_targets
 from whyformer.app.questions import EraseQuestion
-from whyformer.app.shelf import Reading
+from whyformer.app.recordings import KeptRecording
 from whyformer.app.worker import Check
 from whyformer.explanation import as_probabilities
 from whyformer.models.images import ImagePipeline
@@ -39,7 +39,7 @@ class Erasure(BaseModel):
     classes: list[ErasedClass]
 
 
-def to_erasure(question: EraseQuestion, reading: Reading, check: Check) -> Erasure:
+def to_erasure(question: EraseQuestion, reading: KeptRecording, check: Check) -> Erasure:
     recorded = reading.recorded
     pipeline, labels = recorded.pipeline, recorded.labels
     rows = recorded.logits[0], recorded.without(question.erased)[0]

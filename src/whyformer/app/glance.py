@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whyformer.app.blocks import count_blocks, map_of, pooled, with_blocks
 from whyformer.app.questions import HeadQuestion
-from whyformer.app.shelf import Reading
+from whyformer.app.recordings import KeptRecording
 from whyformer.app.worker import Check
 from whyformer.render.colour import colour_stops, scale
 from whyformer.render.sheets import parts_of, scores_of
@@ -23,7 +23,7 @@ MOST_WORDS = 512
 MOST_PATCHES = 1024
 
 
-def to_heads(question: HeadQuestion, reading: Reading, check: Check) -> dict[str, Any]:
+def to_heads(question: HeadQuestion, reading: KeptRecording, check: Check) -> dict[str, Any]:
     """A thumbnail for the mean of every block's heads, then for each head.
 
     Its values, row by row, are bytes: low + byte / 255 * (high - low).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from whyformer.app.shelf import Shelf
+from whyformer.app.recordings import RecordingCache
 from whyformer.engine import PRESETS
 from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.methods import DEFAULT_METHOD, default_methods
@@ -75,7 +75,7 @@ class Health(BaseModel):
     places: int
 
 
-def list_models(shelf: Shelf) -> list[ModelEntry]:
+def list_models(cache: RecordingCache) -> list[ModelEntry]:
     return [
         ModelEntry(
             name=name,
@@ -86,7 +86,7 @@ def list_models(shelf: Shelf) -> list[ModelEntry]:
             method=why.usual,
             summary=EMBEDDED[name].summary if name in EMBEDDED else "",
         )
-        for name, why in shelf.models.items()
+        for name, why in cache.models.items()
     ]
 
 

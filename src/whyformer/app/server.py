@@ -18,8 +18,8 @@ from whyformer.app.api import make_api
 from whyformer.app.assets import make_pages
 from whyformer.app.connections import Server
 from whyformer.app.guard import Guard, is_loopback
+from whyformer.app.recordings import RecordingCache
 from whyformer.app.refusals import RefusalError
-from whyformer.app.shelf import Shelf
 from whyformer.app.worker import AbandonedError, Worker
 from whyformer.errors import InputError, WhyformerError
 
@@ -71,7 +71,7 @@ def make_app(
         lifespan=lifespan,
     )
     app.include_router(make_pages())
-    app.include_router(make_api(Shelf(models, keep, memory * 2**20), worker))
+    app.include_router(make_api(RecordingCache(models, keep, memory * 2**20), worker))
 
     @app.exception_handler(RefusalError)
     async def refuse(request: Request, error: RefusalError) -> Response:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from whyformer.app.questions import WritingQuestion
-from whyformer.app.shelf import Reading
+from whyformer.app.recordings import KeptRecording
 from whyformer.app.worker import Check
 from whyformer.errors import InputError
 from whyformer.models.written import Written
 
 
-def written(question: WritingQuestion, reading: Reading, check: Check) -> Written:
+def written(question: WritingQuestion, reading: KeptRecording, check: Check) -> Written:
     """What ``why.generate`` gives; stops between two words where nobody waits any more."""
     from whyformer.models.language import LanguagePipeline, RecordedPrompt
     from whyformer.models.writing import write

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.inputs import Given, beside, read_input
+from whyformer.cli.inputs import CliInput, beside, read_input
 from whyformer.cli.many import explain_many, list_inputs
 from whyformer.cli.options import (
     add_model_options,
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def explain_one(why: Pipeline, given: Given, options: argparse.Namespace) -> Sheet:
+def explain_one(why: Pipeline, given: CliInput, options: argparse.Namespace) -> Sheet:
     content = as_prompt(why, given, options)
     recorded = why.record(content, progress=not options.quiet, **beside(why, options))
     asked, named = question(recorded, options)
@@ -136,7 +136,7 @@ def check_target(recorded: Recorded, name: str, options: argparse.Namespace) -> 
 def lay_out(
     explanations: Explanation | list[Explanation],
     why: Pipeline,
-    given: Given,
+    given: CliInput,
     options: argparse.Namespace,
 ) -> Sheet:
     """The sheet of an input; says so where a model was chosen that nobody asked for."""
@@ -154,7 +154,7 @@ def lay_out(
     return sheet
 
 
-def check_output(out: str | None, given: Given, writes: bool = False) -> None:
+def check_output(out: str | None, given: CliInput, writes: bool = False) -> None:
     """Complain about an output that cannot be before the work is done."""
     if out is None:
         return

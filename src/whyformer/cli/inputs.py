@@ -27,7 +27,7 @@ ADDRESS = re.compile(r"(https?|ftp|s3)://\S+$")
 
 
 @dataclass(frozen=True)
-class Given:
+class CliInput:
     """One input: its name, what it is, and what the model reads.
 
     ``title`` is its name in pages and files, which need not tell where it lies.
@@ -39,7 +39,7 @@ class Given:
     title: str
 
 
-def read_input(given: str, options: argparse.Namespace) -> Given:
+def read_input(given: str, options: argparse.Namespace) -> CliInput:
     """A file, a text, or ``-`` for standard input."""
     if given == "-":
         return _from_stdin(options)
@@ -52,7 +52,7 @@ def read_input(given: str, options: argparse.Namespace) -> Given:
             return _without_pair(given, "sound", path, options)
         if path.suffix.lower() in IMAGE_ENDINGS or _starts_like_image(path):
             return _without_pair(given, "image", path, options)
-        return Given(given, "text", with_pair(_read_text(path), options), path.name)
+        return CliInput(given, "text", with_pair(_read_text(path), options), path.name)
     if ADDRESS.match(given):
         raise InputError(
             f"{given} is an address on the internet, and no input is downloaded; save it as a "
@@ -60,15 +60,15 @@ def read_input(given: str, options: argparse.Namespace) -> Given:
         )
     if path.suffix.lower() in FILE_ENDINGS | {".txt"} and "\n" not in given:
         raise InputError(f"no such file: {given}")
-    return Given(shorten(given), "text", with_pair(given, options), shorten(given))
+    return CliInput(shorten(given), "text", with_pair(given, options), shorten(given))
 
 
 def _without_pair(
     name: str, kind: str, content: Path | bytes, options: argparse.Namespace
-) -> Given:
+) -> CliInput:
     if options.pair is not None:
         raise InputError(f"--pair goes with texts, and the input is {a(kind)}")
-    return Given(name, kind, content, Path(name).name)
+    return CliInput(name, kind, content, Path(name).name)
 
 
 def a(kind: str) -> str:
@@ -96,7 +96,7 @@ def _read_text(path: Path) -> str:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _from_stdin(options: argparse.Namespace) -> Given:
+def _from_stdin(options: argparse.Namespace) -> CliInput:
     name = "standard input"
     data = sys.stdin.buffer.read() if sys.stdin is not None else b""
     if not data.strip():
@@ -115,7 +115,7 @@ def _from_stdin(options: argparse.Namespace) -> Given:
                 f"{name} is binary: neither an image that Pillow can read nor UTF-8 text"
             ) from not_text
         return _without_pair(name, "image", data, options)
-    return Given(name, "text", with_pair(text, options), name)
+    return CliInput(name, "text", with_pair(text, options), name)
 
 
 def _decode(data: bytes, name: str) -> str:

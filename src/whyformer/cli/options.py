@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.inputs import Given, a
+from whyformer.cli.inputs import CliInput, a
 from whyformer.errors import InputError, ModelError
 from whyformer.files import ANIMATIONS, FOLDER, what_is
 from whyformer.methods import all_methods, get_method
@@ -289,7 +289,7 @@ def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
     return why
 
 
-def given_video(options: argparse.Namespace) -> Given | None:
+def given_video(options: argparse.Namespace) -> CliInput | None:
     """The input as a video: one folder of frames or animation, for a model that reads videos."""
     from whyformer.models.catalogue import EMBEDDED
     from whyformer.models.hugging_face import fetch, read_config
@@ -308,7 +308,7 @@ def given_video(options: argparse.Namespace) -> Given | None:
         folder = fetch(name, options.allow_pickle, options.offline)
     if kind_of(read_config(folder, name), name).name != "video":
         return None
-    return Given(options.input[0], "video", path, path.name)
+    return CliInput(options.input[0], "video", path, path.name)
 
 
 def load_named(name: str, options: argparse.Namespace) -> Pipeline:

@@ -231,8 +231,8 @@ def true_class(entry: Entry, sheet: Sheet) -> dict[str, Any] | None:
 
 def own_code(options: argparse.Namespace) -> dict[str, str]:
     """Settings for a method or a preset of one's own: results of older code are not its results."""
-    from whyformer.code import code_of, rules_of
+    from whyformer.provenance import digest_of, rules_of
 
     name = options.method or DEFAULT_METHOD
-    method = {} if get_method(name).built_in else {"code": code_of(name)}
+    method = {} if get_method(name).built_in else {"code": digest_of(name)}
     return {**method, **rules_of(options.preset)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from whyformer.cli.explaining import explain_one, lay_out, question
-from whyformer.cli.inputs import Given, beside, read_input, with_pair
+from whyformer.cli.inputs import CliInput, beside, read_input, with_pair
 from whyformer.cli.options import load_for
 from whyformer.cli.results import Entry
 from whyformer.cli.writing import as_prompt
@@ -33,7 +33,7 @@ class Read:
     """An input with its model; a photo where others of its size can go with it."""
 
     entry: Entry
-    given: Given
+    given: CliInput
     why: Pipeline
     photo: Photo | None
 
@@ -63,7 +63,7 @@ class Together:
         if entry.text is None:
             given = read_input(entry.source, options)
         else:
-            given = Given(entry.source, "text", with_pair(entry.text, options), entry.source)
+            given = CliInput(entry.source, "text", with_pair(entry.text, options), entry.source)
         with self._loading:
             if given.kind not in self._loaded:
                 self._loaded[given.kind] = load_for(options, given.kind)

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.inputs import Given
+from whyformer.cli.inputs import CliInput
 from whyformer.errors import InputError
 from whyformer.words import printable
 
@@ -27,7 +27,7 @@ def add_writing_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def as_prompt(why: Pipeline, given: Given, options: argparse.Namespace) -> Any:
+def as_prompt(why: Pipeline, given: CliInput, options: argparse.Namespace) -> Any:
     """What the model reads: the input, or a chat that it begins."""
     if not options.chat:
         return given.content
@@ -52,7 +52,7 @@ def check_writing(options: argparse.Namespace) -> None:
             )
 
 
-def write_story(why: Pipeline, given: Given, options: argparse.Namespace) -> None:
+def write_story(why: Pipeline, given: CliInput, options: argparse.Namespace) -> None:
     from whyformer.models.language import LanguagePipeline
     from whyformer.render.story import story_document, story_text
     from whyformer.render.terminal import has_colour

@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from whyformer.code import code_of
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, UnknownNameError, nearest
 from whyformer.evaluation.data.documents import open_documents
 from whyformer.evaluation.data.mosaics import CONFIDENCE, Mosaics
-from whyformer.evaluation.data.samples import HUB, Samples, Some, open_images
+from whyformer.evaluation.data.samples import HUB, Samples, Subset, open_images
 from whyformer.evaluation.report.published import published
 from whyformer.evaluation.report.report import save_report
 from whyformer.evaluation.report.results import Result, make_result
@@ -40,6 +39,7 @@ from whyformer.methods.variants import SEPARATOR
 from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.texts import TextPipeline
+from whyformer.provenance import digest_of
 from whyformer.sharing import processes
 
 __all__ = ["BENCHMARKS", "Result", "evaluate", "save_report"]
@@ -167,7 +167,7 @@ def open_samples(
     limit: int | None,
 ) -> Samples[Any]:
     if isinstance(data, Samples):
-        samples = data if limit is None else Some(data, limit)
+        samples = data if limit is None else Subset(data, limit)
     elif isinstance(task, KnownTruth):
         if data is not None:
             raise InputError(
@@ -201,7 +201,7 @@ def shorter(why: Pipeline, longest: int) -> Pipeline:
 def save_rationales(methods: Sequence[str], keys: Sequence[str], folder: Path) -> None:
     """Each method's rationales of each length, in the format of ERASER's own scorer."""
     for method in methods:
-        code = code_of(method)
+        code = digest_of(method)
         found = {
             record["key"]: record
             for record in read_records(folder)

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 import whyformer
-from whyformer.code import code_of
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, ModelError
 from whyformer.explanation import Explanation
 from whyformer.methods import DEFAULT_METHOD, get_method
 from whyformer.models.pipeline import Pipeline
+from whyformer.provenance import digest_of
 from whyformer.targets import class_index
 
 #: images that go through the model together; texts, of many lengths, go one by one
@@ -103,7 +103,7 @@ class Explained:
 
     def __getstate__(self) -> dict[str, Any]:
         """What tells this function from others, and makes it again: all but the model itself."""
-        code = f"{whyformer.__version__} {code_of(self.method)}"
+        code = f"{whyformer.__version__} {digest_of(self.method)}"
         return {**vars(self), "_why": None, "code": code}
 
 

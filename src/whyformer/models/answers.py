@@ -43,7 +43,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ResolvedQuestion:
     """One question in the answer's terms: its words, and the same for the recording.
 
     ``row`` and ``token`` are the place in the output, where one token was asked about.
@@ -179,14 +179,14 @@ class RecordedAnswer(Recorded):
 
     # -- from what people ask to rows and tokens
 
-    def _questions(self, target: Any, position: int | None) -> list[Asked]:
+    def _questions(self, target: Any, position: int | None) -> list[ResolvedQuestion]:
         target = listed(target)
         if isinstance(target, list):
             if len(target) == 1 and isinstance(target[0], list):
                 target = target[0]
             return [found for item in target for found in self._questions(item, position)]
         if callable(target):
-            return [Asked("the function", target)]
+            return [ResolvedQuestion("the function", target)]
         if isinstance(target, tuple):
             if len(target) != 2:
                 raise TargetError(f"target {target!r}; give (position, word)")
@@ -208,15 +208,15 @@ class RecordedAnswer(Recorded):
             )
         return position % count
 
-    def _at(self, number: int, target: Any) -> Asked:
+    def _at(self, number: int, target: Any) -> ResolvedQuestion:
         """The answer's token, or another one in its place."""
         row = self._places[number] - 1
         if isinstance(target, Contrast):
             first, second = self._at(number, target.a), self._at(number, target.b)
             question = Contrast(first.question, second.question)
-            return Asked(f"{first.words} rather than {second.words}", question)
+            return ResolvedQuestion(f"{first.words} rather than {second.words}", question)
         token = self.ids[row + 1] if target is None else self._token(target)
-        return Asked(self._why.vocabulary.names[token].strip(), (row, token), row, token)
+        return ResolvedQuestion(self._why.vocabulary.names[token].strip(), (row, token), row, token)
 
     def _token(self, target: Any) -> int:
         if isinstance(target, str):
@@ -226,7 +226,7 @@ class RecordedAnswer(Recorded):
             return self._why.vocabulary.index(spaced if alone else target)
         return class_index(target, len(self._why.vocabulary), None)
 
-    def _in_answer(self, target: Any) -> list[Asked]:
+    def _in_answer(self, target: Any) -> list[ResolvedQuestion]:
         """Wherever the answer has the word."""
         if isinstance(target, Contrast):
             if target.a is None:
@@ -257,7 +257,7 @@ class RecordedAnswer(Recorded):
             )
         return found
 
-    def _word(self, places: Sequence[int]) -> Asked:
+    def _word(self, places: Sequence[int]) -> ResolvedQuestion:
         """A word of the answer; of several tokens, the sum of their logits."""
         if len(places) == 1:
             return self._at(self._places.index(places[0]), None)
@@ -266,10 +266,10 @@ class RecordedAnswer(Recorded):
         def total(logits: Tensor) -> Tensor:
             return torch.stack([logits[:, row, token] for row, token in chosen]).sum(0)
 
-        return Asked("".join(self.texts[place] for place in places).strip(), total)
+        return ResolvedQuestion("".join(self.texts[place] for place in places).strip(), total)
 
 
-def together(answers: Sequence[Explanation], asked: Sequence[Asked]) -> Explanation:
+def together(answers: Sequence[Explanation], asked: Sequence[ResolvedQuestion]) -> Explanation:
     """One explanation with several targets, of one for each."""
     first = answers[0]
     parts = tuple(

@@ -9,7 +9,7 @@ import numpy as np
 
 from whyformer.render.look import Look
 from whyformer.render.palettes import check_colours
-from whyformer.render.prose import Marked, heading, marked_words, side_by_side, view_colours
+from whyformer.render.prose import StyledWord, heading, marked_words, side_by_side, view_colours
 from whyformer.render.scaling import ends, scaled
 from whyformer.render.sheet import Sheet, View
 
@@ -97,7 +97,7 @@ def _legend(sheet: Sheet, view: View, look: Look) -> str:
     return f"{{\\footnotesize {escape(low)} {ramp} {escape(high)}}}"
 
 
-def _words(words: list[Marked]) -> str:
+def _words(words: list[StyledWord]) -> str:
     parts = []
     for word in words:
         if "\n\n" in word.gap:

@@ -24,7 +24,7 @@ from whyformer.render.image import words_bar
 from whyformer.render.look import Look
 from whyformer.render.order import read_order, right_to_left
 from whyformer.render.palettes import check_colours
-from whyformer.render.prose import Marked, heading, marked_words, side_by_side, view_colours
+from whyformer.render.prose import StyledWord, heading, marked_words, side_by_side, view_colours
 from whyformer.render.scaling import ends, scaled
 from whyformer.render.sheet import Sheet, View
 
@@ -43,7 +43,7 @@ class Placed:
 
     x: float
     line: int
-    word: Marked
+    word: StyledWord
     width: float
     rtl: bool = False
     before: bool = True
@@ -99,7 +99,7 @@ def _view(
     figure: Figure,
     sheet: Sheet,
     view: View,
-    words: list[Marked],
+    words: list[StyledWord],
     x: float,
     y: float,
     width: float,
@@ -150,7 +150,7 @@ def _legend(figure: Figure, sheet: Sheet, view: View, x: float, y: float, look: 
 
 
 def lay_out(
-    words: list[Marked], width: float = COLUMN, face: Face | None = None
+    words: list[StyledWord], width: float = COLUMN, face: Face | None = None
 ) -> tuple[list[Placed], int]:
     """Each word's place on a line; lines break at gaps, where they are full or were broken.
 
@@ -158,7 +158,7 @@ def lay_out(
     Each line then takes the order in which its scripts are read.
     """
     face = face or base_face("".join(word.text for word in words))
-    lines: list[list[Marked]] = [[]]
+    lines: list[list[StyledWord]] = [[]]
     x = 0.0
     for run in runs(words):
         gap = run[0].gap
@@ -184,7 +184,9 @@ def lay_out(
     return placed, len(lines)
 
 
-def _on_line(line: list[Marked], number: int, width: float, face: Face, rtl: bool) -> list[Placed]:
+def _on_line(
+    line: list[StyledWord], number: int, width: float, face: Face, rtl: bool
+) -> list[Placed]:
     """A line's words from left to right, in the order that is read where scripts run both ways."""
     order, turned = read_order([(word.gap, word.text) for word in line], rtl)
     found: list[Placed] = []
@@ -201,20 +203,20 @@ def _on_line(line: list[Marked], number: int, width: float, face: Face, rtl: boo
     return [replace(spot, x=spot.x + shift) for spot in found]
 
 
-def _space_between(line: list[Marked], one: int, other: int) -> bool:
+def _space_between(line: list[StyledWord], one: int, other: int) -> bool:
     """Words that are neighbours in the text have a space where it has one; others always."""
     return abs(one - other) != 1 or bool(line[max(one, other)].gap)
 
 
-def parts_of(word: Marked, width: float, face: Face) -> list[Marked]:
+def parts_of(word: StyledWord, width: float, face: Face) -> list[StyledWord]:
     """The word, or the parts of it that fit on a line each; the first has the word's gap."""
     first, *rest = broken(word.text, width, TYPE, face)
     return [replace(word, text=first), *(replace(word, text=part, gap="") for part in rest)]
 
 
-def runs(words: list[Marked]) -> list[list[Marked]]:
+def runs(words: list[StyledWord]) -> list[list[StyledWord]]:
     """Words with nothing between them stay together."""
-    found: list[list[Marked]] = []
+    found: list[list[StyledWord]] = []
     for word in words:
         if word.gap or not found:
             found.append([])

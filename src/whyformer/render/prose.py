@@ -17,7 +17,7 @@ Colour = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Marked:
+class StyledWord:
     """A word or a piece as it is shown: ``gap`` is what stands before it."""
 
     text: str
@@ -35,7 +35,7 @@ class Marked:
 
 def marked_words(
     sheet: Sheet, view: View, pieces: bool = False, colours: str | None = None
-) -> list[Marked]:
+) -> list[StyledWord]:
     """A view's words in reading order, or its pieces; a word is as strong as its strongest.
 
     Behind an unknown word stands what the model read; of an unknown piece that alone is shown.
@@ -49,7 +49,7 @@ def marked_words(
     strengths = (told / (view.span[1] or 1.0)).clip(-1.0 if view.signed else 0.0, 1.0)
     found = zip(units, scores.tolist(), strengths.tolist(), painted.of(strengths), strict=True)
     return [
-        Marked(unit.text, unit.gap, score, strength, _triple(ground), _letter(_triple(ground)))
+        StyledWord(unit.text, unit.gap, score, strength, _triple(ground), _letter(_triple(ground)))
         for unit, score, strength, ground in found
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 from whyformer.demo.reviews import reviews
 from whyformer.errors import InputError
 from whyformer.evaluation.data.classes import class_of
-from whyformer.evaluation.data.samples import HUB, Samples, Some, digest, read_text, unique
+from whyformer.evaluation.data.samples import HUB, Samples, Subset, digest, read_text, unique
 from whyformer.files import FILE, FOLDER, what_is
 
 #: how a column of classes may be called
@@ -215,7 +215,7 @@ def open_documents(
     samples = Reviews(labels) if data is None else _at(data, split, labels)
     if not len(samples):
         raise InputError(f"{samples.name} holds no samples")
-    return Some(samples, limit) if limit is not None else samples
+    return Subset(samples, limit) if limit is not None else samples
 
 
 def _at(data: str, split: str, labels: Sequence[str] | None) -> Samples[Document]:

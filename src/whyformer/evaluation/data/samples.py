@@ -189,7 +189,7 @@ class IndexedImages(Samples[ImageSample]):
         return given
 
 
-class Some(Samples[Sample]):
+class Subset(Samples[Sample]):
     """Evenly chosen samples of another data set."""
 
     def __init__(self, samples: Samples[Sample], limit: int) -> None:
@@ -226,7 +226,7 @@ def open_images(
             f"{data} holds no samples: expected {INDEX}, a folder of images for each class, or "
             "images with a list of their classes"
         )
-    return Some(samples, limit) if limit is not None else samples
+    return Subset(samples, limit) if limit is not None else samples
 
 
 def _at(data: str, labels: Sequence[str] | None, split: str) -> Samples[ImageSample]:

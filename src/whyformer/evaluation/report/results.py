@@ -9,10 +9,10 @@ from math import comb
 
 import numpy as np
 
-from whyformer.code import code_of
 from whyformer.errors import InputError
 from whyformer.evaluation.report.estimates import Difference, Estimate, Resampled, holm
 from whyformer.evaluation.tasks.task import Measure, Record
+from whyformer.provenance import digest_of
 
 #: p-values below this count as a difference
 LEVEL = 0.05
@@ -194,7 +194,7 @@ def read_records(
     numbers: dict[str, Numbers], keys: Sequence[str], records: Iterable[Record]
 ) -> dict[str, dict[str, str]]:
     """Fill in what was measured by today's code; returns why samples failed, by method."""
-    codes = {method: code_of(method) for method in numbers}
+    codes = {method: digest_of(method) for method in numbers}
     rows = {key: i for i, key in enumerate(keys)}
     reasons: dict[str, dict[str, str]] = {}
     for record in records:

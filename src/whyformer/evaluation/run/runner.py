@@ -17,13 +17,13 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from whyformer import __version__
-from whyformer.code import code_of
 from whyformer.errors import InputError, NumericalError, TargetError
 from whyformer.evaluation.data.samples import Samples
 from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.tasks.task import Record, Task
 from whyformer.models.pipeline import Pipeline
 from whyformer.overlapping import read_ahead
+from whyformer.provenance import digest_of
 from whyformer.run_folder import RunFolder
 from whyformer.sharing import processes, wait
 
@@ -75,7 +75,7 @@ def run(
         for record in read_records(folder)
         if "error" not in record
     }
-    codes = {method: code_of(method) for method in methods}
+    codes = {method: digest_of(method) for method in methods}
     mine = range(rank, len(samples), size)
     pending: list[Pending] = []
     for i in mine:

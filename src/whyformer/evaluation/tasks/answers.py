@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from whyformer.code import code_of
 from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.run.timing import Clock
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
 from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.provenance import digest_of
 
 
 class TimedAnswers:
@@ -56,7 +56,7 @@ class TimedAnswers:
         **options: Any,
     ) -> np.ndarray:
         """What is read from a method's explanation; the time of ``record`` counts."""
-        named = f"{method} {code_of(method)} {options or ''} {self._preset} {target}"
+        named = f"{method} {digest_of(method)} {options or ''} {self._preset} {target}"
         quiet = get_method(method).progress(False)
 
         def make() -> np.ndarray:

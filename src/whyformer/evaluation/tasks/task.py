@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from whyformer.code import rules_of
 from whyformer.evaluation.run.cache import Cache
 from whyformer.methods import default_methods
 from whyformer.models.pipeline import Pipeline
+from whyformer.provenance import rules_of
 
 Record = dict[str, Any]
 

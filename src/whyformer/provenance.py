@@ -22,7 +22,7 @@ from whyformer.methods.registry import home_of
 PLAIN = (int, float, str, bool, bytes, type(None))
 
 
-def code_of(method: str) -> str:
+def digest_of(method: str) -> str:
     """The same for the same code: of the engine, and of the method's module, file or function."""
     found = get_method(method)
     own = of_function(found.function)

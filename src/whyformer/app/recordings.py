@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Reading:
+class KeptRecording:
     """An input that a model has read: further questions about it cost no new forward.
 
     ``picture`` is the address of the picture as the model saw it, once somebody wanted it.
@@ -28,7 +28,7 @@ class Reading:
     picture: str = ""
 
 
-class Shelf:
+class RecordingCache:
     """Models by name, and the last few readings: ``keep`` at most, of ``most_bytes`` together.
 
     The newest reading stays, whatever it takes, until the next input comes.
@@ -38,7 +38,7 @@ class Shelf:
         alike = Counter(why.name for why in models)
         self.models = {why.name if alike[why.name] == 1 else why.source: why for why in models}
         self._keep, self._most_bytes = keep, most_bytes
-        self._readings: OrderedDict[str, Reading] = OrderedDict()
+        self._readings: OrderedDict[str, KeptRecording] = OrderedDict()
 
     def model(self, name: str | None, kind: str, beside: Collection[str] | None = None) -> Pipeline:
         """The model of that name; without a name the first that reads such an input.
@@ -69,14 +69,14 @@ class Shelf:
 
     def read(
         self, why: Pipeline, content: Any, title: str, beside: Mapping[str, Any] | None = None
-    ) -> Reading:
+    ) -> KeptRecording:
         """The kept reading of this very input, or a new one: the oldest makes room for it."""
         beside = beside or {}
         key = key_of(why.source, content, beside)
         reading = self.find(key)
         if reading is None:
             self._make_room()
-            reading = self._readings[key] = Reading(key, title, why.record(content, **beside))
+            reading = self._readings[key] = KeptRecording(key, title, why.record(content, **beside))
         reading.title = title
         return reading
 
@@ -89,7 +89,7 @@ class Shelf:
         while len(self._readings) >= self._keep or self.bytes > self._most_bytes:
             self._readings.popitem(last=False)
 
-    def find(self, key: str) -> Reading | None:
+    def find(self, key: str) -> KeptRecording | None:
         if key in self._readings:
             self._readings.move_to_end(key)
         return self._readings.get(key)
