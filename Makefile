@@ -6,6 +6,7 @@
 # make dist    wheel and sdist of the last commit, in dist/
 # make test-release       the wheel, installed into an empty environment
 # make test-lowest        the lowest versions promised; LOWEST_TORCH=2.6.0 for the lowest torch too
+# make test-pythons       every Python of 3.12 and 3.13 that is found here
 
 PYTHON  ?= python3
 MAIN    := .venv/main
@@ -22,18 +23,21 @@ LOWEST_TORCH ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints.txt
 # What needs an extra or a browser, or says what the repository itself is, is not run there.
 EXTRAS_TESTED := app data docs finetune interop metadata notebooks report results runner sharing training
 
+WITHOUT_EXTRAS := $(foreach part,$(EXTRAS_TESTED),--ignore-glob "tests/test_$(part)*")
+PYTHONS := $(foreach version,3.12 3.13,$(if $(shell python$(version) --version 2>/dev/null),$(version)))
+
 OWN   := not vision and not interop and not release
 QUICK := $(OWN) and not slow
 
 .PHONY: demo test test-all lint types test-quick test-slow test-vision test-interop test-release
-.PHONY: test-lowest dist bench points images notebooks results docs format clean
+.PHONY: test-lowest test-pythons dist bench points images notebooks results docs format clean
 
 demo: $(MAIN)/ready
 	$(MAIN)/bin/whyformer demo
 
 test: lint types test-quick
 
-test-all: test test-slow test-vision test-interop test-release test-lowest
+test-all: test test-slow test-vision test-interop test-release test-lowest test-pythons
 
 lint: $(MAIN)/ready
 	$(MAIN)/bin/ruff check .
@@ -66,7 +70,14 @@ test-release: dist
 
 test-lowest: $(LOWEST)/ready
 	$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "$(QUICK) and not browser" \
-		$(foreach part,$(EXTRAS_TESTED),--ignore-glob "tests/test_$(part)*")
+		$(WITHOUT_EXTRAS)
+
+test-pythons: $(PYTHONS:%=test-python-%)
+	@echo "tested with Python: $(or $(PYTHONS),no other is found here)"
+
+test-python-%: .venv/python-%/ready
+	.venv/python-$*/bin/python -m pytest -n 2 --dist worksteal -m "$(QUICK) and not browser" \
+		$(WITHOUT_EXTRAS)
 
 bench: $(MAIN)/ready $(INTEROP)/ready
 	$(INTEROP)/bin/python benchmarks/cost.py
@@ -121,6 +132,12 @@ $(LOWEST)/ready: pyproject.toml constraints-lowest.txt
 	$(LOWEST)/bin/python $(INSTALL) torch==$(LOWEST_TORCH)
 	$(LOWEST)/bin/python $(INSTALL) --constraint constraints-lowest.txt \
 		torch==$(LOWEST_TORCH) --editable . hypothesis pytest pytest-xdist
+	touch $@
+
+.venv/python-%/ready: pyproject.toml constraints.txt
+	python$* -m venv .venv/python-$*
+	.venv/python-$*/bin/python $(PIP) torch
+	.venv/python-$*/bin/python $(PIP) --editable . hypothesis pytest pytest-xdist
 	touch $@
 
 clean:
