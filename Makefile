@@ -24,7 +24,7 @@ LOWEST_TORCH ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints.txt
 EXTRAS_TESTED := app data docs finetune interop metadata notebooks report results runner sharing training
 
 WITHOUT_EXTRAS := $(foreach part,$(EXTRAS_TESTED),--ignore-glob "tests/test_$(part)*")
-PYTHONS := $(foreach version,3.12 3.13,$(if $(shell python$(version) --version 2>/dev/null),$(version)))
+PYTHONS := $(strip $(foreach version,3.12 3.13,$(if $(shell python$(version) --version 2>/dev/null),$(version))))
 
 OWN   := not vision and not interop and not release
 QUICK := $(OWN) and not slow
