@@ -134,6 +134,7 @@ $(LOWEST)/ready: pyproject.toml constraints-lowest.txt
 		torch==$(LOWEST_TORCH) --editable . hypothesis pytest pytest-xdist
 	touch $@
 
+.PRECIOUS: .venv/python-%/ready
 .venv/python-%/ready: pyproject.toml constraints.txt
 	python$* -m venv .venv/python-$*
 	.venv/python-$*/bin/python $(PIP) torch
