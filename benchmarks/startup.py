@@ -2,7 +2,7 @@
 
 Compares `whyformer explain SCENE` with the embedded model, from start to picture, with a bare
 `import torch, transformers` plus one explanation in a running process. The ratio is what counts:
-it should stay below 1.5. Runs alternate, and the fastest of each is taken.
+it should stay below 1.3. Runs alternate, and the fastest of each is taken.
 """
 
 from __future__ import annotations
