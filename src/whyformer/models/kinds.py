@@ -121,7 +121,16 @@ FAMILIES = [
 ]
 
 
+#: model types that read no pixels but what another model found in them
+READ_REGIONS = ("visual_bert", "lxmert")
+
+
 def kind_of(config: dict[str, Any], name: str) -> Kind:
+    if config.get("model_type") in READ_REGIONS:
+        raise ModelError(
+            f"{name} reads no pixels but regions that another model found in an image; find them, "
+            "and use whyformer.Explainer(model)"
+        )
     stated = config.get("architectures") or []
     architectures = [str(item) for item in (stated if isinstance(stated, list) else [stated])]
     for architecture in architectures:
