@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 import torch
 
 import whyformer
-from whyformer.demo.stories import FILLERS, draw_story, vocabulary
+from whyformer.demo.stories import FILLERS, KINDS, draw_story, exchanged, vocabulary
+from whyformer.evaluation.tasks.writing import answers
 from whyformer.models.catalogue import EMBEDDED
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "training"))
@@ -58,6 +60,23 @@ class TestWriter:
         measured = writer.accuracy(model, tokenizer_of("demo-writer"), 300)
         assert measured >= 0.97
         assert stated("demo-writer") >= 0.98
+
+    def test_the_deciding_word_decides_and_facts_not_asked_for_do_not(self) -> None:
+        """Any other word there brings its own answer; another filler elsewhere changes nothing."""
+        why = whyformer.load("demo-writer")
+        for seed in range(14):
+            story = draw_story(seed, kind=[*KINDS, "number"][seed % 7])
+            assert all(answers(why, other) for other in exchanged(story))
+            free = [
+                (place, slot)
+                for place, word in enumerate(story.words)
+                for slot, words in FILLERS.items()
+                if word in words and place not in (story.deciding, *story.pointing)
+            ]
+            for place, slot in free:
+                words = list(story.words)
+                words[place] = next(word for word in FILLERS[slot] if word not in words)
+                assert answers(why, replace(story, words=tuple(words)))
 
     def test_it_goes_on_as_its_stories_do(self) -> None:
         model, tokenizer = (

@@ -69,12 +69,21 @@ class TestWriting:
         known = Known(Writing("stable"), writer, Told(good, bad))
         assert known.keys == ["0"]
         assert known[0] == good
-        assert known.notes == ("left out, because the model gets them wrong: 1 of 2",)
+        assert known.notes == (f"left out, because {Writing.unknown}: 1 of 2",)
         with pytest.raises(InputError, match="none of 1 told stories right"):
             Known(Writing("stable"), writer, Told(bad))
 
-    def test_the_deciding_word_is_looked_for(self, writer: Any, tmp_path: Path) -> None:
+    def test_a_word_that_does_not_decide_is_no_truth(self, writer: Any) -> None:
+        """With another word there the answer stays, so the story is left out."""
+        story = draw_story(9)
+        other = replace(story, deciding=story.words.index(story.rival))
+        assert Known(Writing("stable"), writer, Told(other, story)).keys == ["1"]
+
+    def test_the_deciding_word_is_looked_for(
+        self, writer: Any, tmp_path: Path, monkeypatch: Any
+    ) -> None:
         """Of two stories that differ in what they call deciding, one is found."""
+        monkeypatch.setattr(Writing, "knows", lambda *_: True)
         good = draw_story(2)
         scores = writer(good.text, target=f" {good.answer}", method="witness").relevance[0, 1:]
         order = scores.argsort(descending=True).tolist()
@@ -90,7 +99,10 @@ class TestWriting:
         assert [m.path for m in result.measures[:2]] == [("word", "top_1"), ("word", "top_2")]
         assert result.cost["witness"] > 0
 
-    def test_the_rival_is_asked_about_too(self, writer: Any, tmp_path: Path) -> None:
+    def test_the_rival_is_asked_about_too(
+        self, writer: Any, tmp_path: Path, monkeypatch: Any
+    ) -> None:
+        monkeypatch.setattr(Writing, "knows", lambda *_: True)
         story = draw_story(5, kind="number")
         asked = whyformer.contrast(f" {story.answer}", f" {story.rival}")
         scores = writer(story.text, target=asked, method="witness").relevance[0, 1:]

@@ -13,6 +13,7 @@ from whyformer.demo.stories import (
     KINDS,
     Story,
     draw_story,
+    exchanged,
     held_out,
     spelled,
     tell,
@@ -27,7 +28,7 @@ def asked(story: Story) -> str:
     words = list(story.words)
     if story.kind == "number":
         subject = words[words.index("near") - 1]
-        return "is" if FILLERS["noun"].index(subject) < 10 else "are"
+        return "looks" if FILLERS["noun"].index(subject) < 10 else "look"
     kind = KINDS[story.kind]
     question = kind.question.split()
     start = len(words) - question.index("{answer}")
@@ -40,6 +41,17 @@ def asked(story: Story) -> str:
             stated = read[fact.index("{asked}")]
             return HELP.get(stated, stated)
     raise AssertionError(story.text)
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_another_word_that_decides_brings_the_answer_a_reader_finds(kind: str) -> None:
+    story = draw_story(3, kind=kind)
+    others = exchanged(story)
+    assert len(others) >= 5
+    for other in others:
+        assert asked(other) == other.answer
+        differing = [i for i, word in enumerate(story.words) if word != other.words[i]]
+        assert differing == [story.deciding]
 
 
 def test_a_story_is_a_function_of_its_seed() -> None:
@@ -76,7 +88,7 @@ def test_a_rival_of_the_same_kind_stands_in_the_story() -> None:
     for seed in range(60):
         story = draw_story(seed)
         if story.kind == "number":
-            assert {story.answer, story.rival} == {"is", "are"}
+            assert {story.answer, story.rival} == {"looks", "look"}
             continue
         stated = {HELP.get(word, word) for word in story.words}
         assert story.rival in stated

@@ -13,7 +13,7 @@ every question has a rival: a second fact of the same kind.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
@@ -117,6 +117,20 @@ def draw_story(seed: int | Sequence[int], split: str = "test", kind: str | None 
     )
 
 
+def exchanged(story: Story) -> list[Story]:
+    """The story with every other word in the place that decides, and the answer that follows."""
+    old = story.words[story.deciding]
+    slot = next(name for name, words in FILLERS.items() if old in words)
+    found = []
+    for new in FILLERS[slot]:
+        if new not in story.words:
+            words = list(story.words)
+            words[story.deciding] = new
+            answer = verbs(new)[0] if slot == "noun" else HELP.get(new, new)
+            found.append(replace(story, words=tuple(words), answer=answer))
+    return found
+
+
 def tell(
     rng: np.random.Generator, split: str, kind: str | None = None, most: int = 4
 ) -> tuple[list[str], list[Ask]]:
@@ -198,14 +212,20 @@ def question(
 def agreement(rng: np.random.Generator, words: list[str], nouns: list[str]) -> Ask:
     """A sentence about a noun near another."""
     subject, other = nouns[:2]
-    index = FILLERS["noun"].index(subject)
-    forms = ("is", "are") if index < len(FILLERS["noun"]) // 2 else ("are", "is")
+    answer, rival = verbs(subject)
     fillers = {
-        "known": subject, "other": other, "answer": forms[0],
+        "known": subject, "other": other, "answer": answer,
         "adjective": str(rng.choice(ADJECTIVES)),
     }  # fmt: skip
     places = append(words, NUMBER, fillers)
-    return Ask(places["answer"], forms[0], forms[1], places["known"], (), "number")
+    return Ask(places["answer"], answer, rival, places["known"], (), "number")
+
+
+def verbs(noun: str) -> tuple[str, str]:
+    """The verb that agrees with a noun, and the one that does not. No other sentence has them:
+    "is" would be likelier than "are" before any noun was read."""
+    nouns = FILLERS["noun"]
+    return ("looks", "look") if nouns.index(noun) < len(nouns) // 2 else ("look", "looks")
 
 
 def spelled(words: Sequence[str]) -> str:
@@ -218,4 +238,4 @@ def vocabulary() -> list[str]:
     sentences = [text for kind in KINDS.values() for text in (kind.fact, kind.question)]
     fixed = {word for text in [*sentences, NUMBER] for word in text.split() if word[0] != "{"}
     slots = {word for words in FILLERS.values() for word in words}
-    return sorted(fixed | slots | {*HELP.values(), *ADJECTIVES, "is", "are", *ENDS})
+    return sorted(fixed | slots | {*HELP.values(), *ADJECTIVES, "looks", "look", *ENDS})

@@ -32,6 +32,8 @@ class KnownTruth(Task):
     #: such a model, in words, and the embedded one
     needs: ClassVar[str]
     model: ClassVar[str]
+    #: why samples are left out
+    unknown: ClassVar[str] = "the model gets them wrong"
 
     @abstractmethod
     def embedded(self, count: int) -> Samples[Any]: ...
@@ -62,7 +64,7 @@ class Known(Samples[Any]):
             )
         self.name, self.stamp = samples.name, samples.stamp
         self.keys = [samples.keys[i] for i in self._places]
-        left = f"left out, because the model gets them wrong: {wrong} of {len(samples)}"
+        left = f"left out, because {task.unknown}: {wrong} of {len(samples)}"
         self.notes = (*samples.notes, left) if wrong else samples.notes
 
     def __getitem__(self, index: int) -> Any:

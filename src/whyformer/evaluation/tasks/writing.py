@@ -7,8 +7,9 @@ from functools import partial
 from statistics import fmean
 
 import numpy as np
+import torch
 
-from whyformer.demo.stories import ENDS, Story, draw_story
+from whyformer.demo.stories import ENDS, Story, draw_story, exchanged
 from whyformer.evaluation.data.samples import Samples
 from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.tasks.answers import TimedAnswers
@@ -47,14 +48,16 @@ class Writing(KnownTruth):
     kind = "language"
     needs = "a language model"
     model = "demo-writer"
+    unknown = "the model gets them wrong, or does not follow the word that decides"
 
     def embedded(self, count: int) -> Samples[Story]:
         return Stories(count)
 
     def knows(self, why: Pipeline, sample: Story) -> bool:
+        """Whether the model answers, and answers otherwise where another word decides: what is
+        true of the story is then true of the model."""
         assert isinstance(why, LanguagePipeline)
-        said = why.record(sample.text).logits[0].argmax()
-        return int(said) == why.index_of(f" {sample.answer}")
+        return all(answers(why, story) for story in (sample, *exchanged(sample)))
 
     def measure(
         self, why: Pipeline, prepared: Story, methods: Sequence[str], cache: Cache
@@ -87,6 +90,13 @@ class Writing(KnownTruth):
             for question, words in asked.items()
             for i, count in enumerate(COUNTS)
         ]
+
+
+@torch.no_grad()
+def answers(why: LanguagePipeline, story: Story) -> bool:
+    ids = why.read(story.text).ids.to(next(why.model.parameters()).device)
+    said = why.model(input_ids=ids).logits[0, -1].argmax()
+    return int(said) == why.index_of(f" {story.answer}")
 
 
 def found_in(orders: Sequence[Sequence[int]], count: int, place: int) -> float:
