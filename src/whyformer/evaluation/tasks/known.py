@@ -15,12 +15,15 @@ from whyformer.models.pipeline import Pipeline
 
 #: how many embedded samples are evaluated unless told otherwise
 COUNT = 100
+#: why samples are left out
+WRONG = "the model gets them wrong"
 
 
 class Knowing(Protocol):
     """A benchmark that can tell whether a model gets a sample right, and names one that does."""
 
     model: ClassVar[str]
+    unknown: ClassVar[str]
 
     def knows(self, why: Pipeline, sample: Any) -> bool: ...
 
@@ -32,8 +35,7 @@ class KnownTruth(Task):
     #: such a model, in words, and the embedded one
     needs: ClassVar[str]
     model: ClassVar[str]
-    #: why samples are left out
-    unknown: ClassVar[str] = "the model gets them wrong"
+    unknown: ClassVar[str] = WRONG
 
     @abstractmethod
     def embedded(self, count: int) -> Samples[Any]: ...

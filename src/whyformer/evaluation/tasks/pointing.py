@@ -9,6 +9,7 @@ import numpy as np
 
 from whyformer.errors import InputError
 from whyformer.evaluation.data.samples import ImageSample
+from whyformer.evaluation.tasks.known import WRONG
 from whyformer.evaluation.tasks.pictures import Answers, ImageTask, Picture, logits_of
 from whyformer.evaluation.tasks.task import Measure, Record
 from whyformer.models.images import ImagePipeline
@@ -20,6 +21,7 @@ class Pointing(ImageTask):
 
     name = "pointing"
     model: ClassVar[str] = "demo-swin"
+    unknown: ClassVar[str] = WRONG
 
     def knows(self, why: Pipeline, sample: ImageSample) -> bool:
         """Whether the objects are the model's surest classes."""
