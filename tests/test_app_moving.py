@@ -41,7 +41,7 @@ def models(folder: Path) -> list[Any]:
     found = [whyformer.load(make(folder / name)) for name, make in own.items()]
     found.append(whyformer.load(save_vit(folder / "features", "ViTModel")))
     reader = save_bert(folder / "reader", kind="BertForQuestionAnswering", num_labels=2)
-    names = ("demo-vision", "demo-text", "demo-writer", "demo-clip", "demo-detector", "demo-swin")
+    names = ("demo-vision", "demo-text", "demo-writer", "demo-clip", "demo-detector")
     return [*map(whyformer.load, names), *found, whyformer.load(reader)]
 
 
@@ -271,7 +271,6 @@ def test_every_embedded_model_answers_at_the_first_click(visit: Any) -> None:
         "demo-writer": 'Why " station"',
         "demo-clip": "Why “a seven”, why “a six”?",
         "demo-detector": "Why 6, why 7?",
-        "demo-swin": "Why “8”, why “0”?",
         "demo-text": "Why “negative”",
     }
     for name, why in asked.items():
