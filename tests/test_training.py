@@ -92,3 +92,23 @@ def test_models_are_small_and_safe(name: str) -> None:
     assert sum(file.stat().st_size for file in files) < 5e6
     assert any(file.name == "model.safetensors" for file in files)
     assert not any(file.suffix in {".bin", ".pt", ".pkl", ".py"} for file in files)
+
+
+def test_weights_of_a_class_token_serve_a_mean() -> None:
+    """The patches' streams are the ViT's; the classifier reads the norm of their mean."""
+    from transformers import ViTConfig, ViTForImageClassification
+
+    import mean_pooling
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
+    shape |= {"intermediate_size": 48, "image_size": 32, "patch_size": 8}
+    vit = ViTForImageClassification(ViTConfig(**shape)).eval()
+    for name, parameter in vit.named_parameters():
+        torch.nn.init.normal_(parameter, std=0.3) if "bias" in name else None
+    pooled = mean_pooling.mean_pooled(vit, ["a", "b", "c"])
+    pixels = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        patches = vit.vit(pixels, output_hidden_states=True).hidden_states[-1][:, 1:]
+        mean = vit.vit.layernorm(patches.mean(1))
+        assert torch.allclose(mean_pooling.features(pooled, pixels), mean, atol=1e-5)
