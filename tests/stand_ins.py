@@ -44,7 +44,7 @@ MEASURED = {
     "pets_segmentation": "pets",
 }
 #: parts of a checkout that commands name
-CHECKOUT = ("benchmarks", "examples")
+CHECKOUT = ("benchmarks", "examples", "training")
 HUB = {
     "google/vit-base-patch16-224": "my-vit",
     "google-bert/bert-base-uncased": "my-encoder",
@@ -159,7 +159,8 @@ def images(folder: Path) -> None:
     for i, scene in enumerate(masked):
         scene.image.save(folder / "pets" / "images" / f"{i}.png")
         Image.fromarray(scene.masks[0]).save(folder / "pets" / "masks" / f"{i}.png")
-        index.append({"image": f"images/{i}.png", "mask": f"masks/{i}.png", "label": "cat"})
+        label = "dog" if i % 2 else "cat"
+        index.append({"image": f"images/{i}.png", "mask": f"masks/{i}.png", "label": label})
     (folder / "pets" / "index.jsonl").write_text("".join(json.dumps(e) + "\n" for e in index))
     pairs = [(np.asarray(s.image), s.masks[0].astype(np.uint8)) for s in masked]
     gtsegs(folder / "gtsegs_ijcv.mat", pairs)

@@ -85,7 +85,7 @@ def fit(head: nn.Linear, read: Tensor, labels: Tensor) -> None:
 def main(source: Path, data: Path, out: Path) -> None:
     lines = (data / "index.jsonl").read_text(encoding="utf-8").splitlines()
     photos: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    named = {photo["label"]: photo["breed"] for photo in photos}
+    named = {photo["label"]: str(photo.get("breed", photo["label"])) for photo in photos}
     numbers = {label: number for number, label in enumerate(sorted(named))}
     model = mean_pooled(
         ViTForImageClassification.from_pretrained(source), [named[label] for label in numbers]
@@ -101,9 +101,7 @@ def main(source: Path, data: Path, out: Path) -> None:
     fit(model.classifier, both[::2].flatten(0, 1), labels[::2].repeat_interleave(2))
     with torch.no_grad():
         right = (model.classifier(both[1::2, 0]).argmax(-1) == labels[1::2]).double().mean()
-    print(
-        f"{100 * float(right):.1f} % of {len(photos) // 2} photos that the head was not fitted on"
-    )
+    print(f"right in {100 * float(right):.1f} % of the {len(photos) // 2} photos held out")
     model.save_pretrained(out)
     processor.save_pretrained(out)
     held_out = out.with_name(f"{out.name}-held-out")
@@ -124,7 +122,7 @@ def main(source: Path, data: Path, out: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("source", type=Path, help="a ViTForImageClassification")
-    parser.add_argument("data", type=Path, help="a folder with index.jsonl: image, label, breed")
+    parser.add_argument("data", type=Path, help="a folder with index.jsonl: image, mask, label")
     parser.add_argument("--out", type=Path, required=True, help="where the model goes")
     given = parser.parse_args()
     main(given.source, given.data, given.out)
