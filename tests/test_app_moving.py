@@ -20,7 +20,7 @@ from small_texts import save_bert
 from small_videos import ball, save_video, write_gif
 from small_writers import save_whisper
 from stand_ins import photo
-from test_app_image import settled
+from test_app_image import heat, settled
 
 WRITER = "#model=demo-writer"
 
@@ -41,7 +41,7 @@ def models(folder: Path) -> list[Any]:
     found = [whyformer.load(make(folder / name)) for name, make in own.items()]
     found.append(whyformer.load(save_vit(folder / "features", "ViTModel")))
     reader = save_bert(folder / "reader", kind="BertForQuestionAnswering", num_labels=2)
-    names = ("demo-vision", "demo-text", "demo-writer", "demo-clip", "demo-detector")
+    names = ("demo-vision", "demo-text", "demo-writer", "demo-clip", "demo-detector", "demo-swin")
     return [*map(whyformer.load, names), *found, whyformer.load(reader)]
 
 
@@ -271,6 +271,7 @@ def test_every_embedded_model_answers_at_the_first_click(visit: Any) -> None:
         "demo-writer": 'Why " station"',
         "demo-clip": "Why “a seven”, why “a six”?",
         "demo-detector": "Why 6, why 7?",
+        "demo-swin": "Why “0”, why “8”?",  # the surer class stands first
         "demo-text": "Why “negative”",
     }
     for name, why in asked.items():
@@ -298,6 +299,10 @@ def test_narrow_screens(visit: Any, folder: Path, scheme: str) -> None:
     settled(page, 'Why " station"')
     page.get_by_role("button", name="Write on").click()
     page.locator("#view .why-story").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.locator("#models button", has_text="demo-swin").click()
+    settled(page, "Why “0”, why “8”?")
+    assert heat(page, 0) != heat(page, 1)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
