@@ -233,6 +233,32 @@ def test_either_side_of_two_towers(save: Any, tmp_path: Path) -> None:
     assert pictures.notes[0].startswith("the features are the image tower's")
 
 
+@pytest.mark.parametrize("method", ["transformer_attribution", "witness", "raw_attention"])
+def test_a_tower_without_attention(method: str, tmp_path: Path) -> None:
+    """Two images: refused, and the model is blamed for no cut; a text beside it is told of."""
+    why = whyformer.load(save_align(tmp_path / "align"))
+    with pytest.raises(ModelError, match=r"no self-attention.*gradient_x_input needs none") as said:
+        why(image(0), similar_to=image(1), method=method)
+    assert "cuts the graph" not in str(said.value)
+    named = why(image(0), similar_to=image(1), method="gradient_x_input")
+    assert all(bool(part.relevance.any()) for part in named.parts)
+    assert not any("cuts the graph" in note for note in named.notes)
+
+
+def test_an_image_that_no_attention_reads(tmp_path: Path) -> None:
+    why = whyformer.load(save_align(tmp_path / "align"))
+    found = why(image(0), text=[ONE, "the acting is superb"], method="rollout")
+    seen, read = found.parts
+    assert not seen.relevance.any()
+    assert bool(read.relevance.any())
+    (note,) = found.notes
+    assert note.startswith("no attention reads pixel_values, so rollout tells nothing of it")
+    assert "gradient_x_input" in note
+    again = why(image(0), text=[ONE, "the acting is superb"], method="gradient_x_input")
+    assert all(bool(part.relevance.any()) for part in again.parts)
+    assert again.notes == ()
+
+
 def test_two_images_of_clip_the_other_way_round(tmp_path: Path) -> None:
     why = whyformer.load(save_clip(tmp_path / "clip"))
     there = why(image(0), similar_to=image(1), method="witness")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
 from whyformer.engine import Trace
 from whyformer.engine.leaks import mixing_branches
 from whyformer.methods import Method
+from whyformer.methods.question import Question
 
 
 def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
@@ -37,6 +40,20 @@ def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
     if model.training:
         notes.append("the model is in training mode: dropout may change the map")
     return notes
+
+
+def zero_maps(relevances: Sequence[Tensor], question: Question, method: Method) -> list[str]:
+    """That inputs' maps are zero: because no attention reads them, or by what the maps say."""
+    empty = [not bool(relevance.any()) for relevance in relevances]
+    if method.by_maps and any(empty) and (lasts := question.last_of_each) is not None:
+        told = zip(question.sites, empty, lasts, strict=True)
+        unread = [site.tokens.name for site, zero, last in told if zero and last is None]
+        if unread:
+            return [
+                f"no attention reads {' and '.join(unread)}, so {method.name} tells nothing of it; "
+                "gradient_x_input and fullgrad need none"
+            ]
+    return blank_maps(relevances[0], method)
 
 
 def blank_maps(relevance: Tensor, method: Method) -> list[str]:

@@ -24,7 +24,7 @@ from whyformer.memory import BoundedMemory, graph_bytes
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
 from whyformer.methods.beside import Beside
 from whyformer.methods.question import Answer, Changed, Memory, Question
-from whyformer.notes import blank_maps, notes_of
+from whyformer.notes import notes_of, zero_maps
 from whyformer.pooling import named_rows
 from whyformer.sites import Site, last_tokens
 from whyformer.targets import ResolvedTarget, Resolver, Target, fitting_labels
@@ -143,7 +143,7 @@ class Recording:
             )
             for i, site in enumerate(self.sites)
         ]
-        notes += blank_maps(parts[0].relevance, chosen)
+        notes += zero_maps([part.relevance for part in parts], questions[0], chosen)
         return Explanation(
             relevance=parts[0].relevance,
             logits=self.logits,

@@ -41,6 +41,13 @@ def caller() -> str:
     return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
 
 
+def held_fixed(value: Tensor) -> Tensor:
+    """A value as a constant, on purpose: where others read it, the graph has no cut."""
+    constant = value.detach()
+    vars(constant).pop("_cut", None)
+    return constant
+
+
 def frames() -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:

@@ -38,7 +38,7 @@ class Question(Reading):
     def by_tower(self, method: Callable[[Question], Answer]) -> Answer:
         """The answer of a method that reads the last map, for each input by itself where every
         input has maps of its own: two towers have two last maps."""
-        lasts = self._last_of_each
+        lasts = self.last_of_each
         if lasts is None:
             return method(self)
         found = []
@@ -193,8 +193,9 @@ class Question(Reading):
     # -- inside
 
     @property
-    def _last_of_each(self) -> list[int | None] | None:
-        """The last map that each input reaches; None where inputs meet in a map, or are one."""
+    def last_of_each(self) -> list[int | None] | None:
+        """The last map that each input reaches; None where inputs meet in a map, or are one, or
+        where there is no map."""
         from whyformer.engine.graph import nodes
 
         if len(self.sites) == 1:
@@ -209,7 +210,7 @@ class Question(Reading):
                 return None
             if self._reachable(attention):
                 lasts |= dict.fromkeys(reaching, number)
-        return [lasts.get(site.tokens.name) for site in self.sites]
+        return [lasts.get(site.tokens.name) for site in self.sites] if lasts else None
 
     @cached_property
     def _values(self) -> list[Tensor]:

@@ -195,11 +195,8 @@ class RecordedFeatures(Recorded):
         explanation = self._recording.explain(target, method, preset, **options)
         for name, shown in self._shown.items():
             explanation = explanation.showing(name, **shown)
-        # The lengths that Similarity holds fixed are no cut of the model's.
-        notes = [note for note in explanation.notes if "similarity.py" not in note]
-        return replace(
-            explanation, labels=self.labels, notes=(*self._notes, *notes), one_scale=False
-        )
+        notes = (*self._notes, *explanation.notes)
+        return replace(explanation, labels=self.labels, notes=notes, one_scale=False)
 
 
 def encoder_pipeline(folder: Path, name: str, explainer: Explainer) -> EncoderPipeline:

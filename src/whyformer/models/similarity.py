@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from whyformer.engine.calls import held_fixed
+
 #: what the second input's names begin with
 OTHER = "other_"
 
@@ -57,7 +59,7 @@ class Similarity(nn.Module):
 
     def _direction(self, inputs: Mapping[str, Any]) -> Tensor:
         found = self.features(**inputs)
-        return found / found.detach().norm(dim=-1, keepdim=True)
+        return found / held_fixed(found).norm(dim=-1, keepdim=True)
 
 
 def beside(inputs: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[str, Tensor]:
