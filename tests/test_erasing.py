@@ -34,7 +34,7 @@ def by_hand(why: Any, text: str, words: list[int]) -> Tensor:
 def test_a_patch_has_the_mean_colour(tmp_path: Path) -> None:
     """Patches are numbered row by row; a patch's pixels are zero after the normalisation."""
     why = whyformer.load(save_vit(tmp_path / "vit"))
-    pixels = why.pixels(photo(0), [])
+    pixels, _ = why.pixels(photo(0), [])
     recorded = why.record(photo(0))
     side = why.model.config.patch_size
     columns = pixels.shape[-1] // side
