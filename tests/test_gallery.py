@@ -403,7 +403,7 @@ class TestPage:
         lines = (tmp_path / "maps" / RECORDS).read_text().splitlines()
         some = [json.loads(line) for line in lines]
         many = [{**some[i % 4], "file": f"{i:04d}"} for i in range(600)]
-        write_gallery(tmp_path / "maps", many)
+        write_gallery(tmp_path / "maps", lambda: many)
         page = open_gallery(tmp_path / "maps")
         assert page.locator(".why-card").count() < 600
         before = page.locator(".why-card").count()

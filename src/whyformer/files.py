@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -49,15 +51,20 @@ def what_is(path: Path) -> str | None:
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
+    with whole_file(path) as file:
+        file.write(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Write to a temporary neighbour, then rename: a failure leaves what was there before."""
-    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     part: str | None = None
     try:
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, part = tempfile.mkstemp(prefix=".whyformer-", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(part, 0o666 & ~_umask())

@@ -29,3 +29,13 @@ def wait() -> None:
 
     if distributed.is_initialized():
         distributed.barrier()
+
+
+def total(*counts: int) -> list[int]:
+    """What all processes have together; each waits for the others."""
+    from torch import distributed, tensor
+
+    together = tensor(counts)
+    if distributed.is_initialized():
+        distributed.all_reduce(together)
+    return [int(count) for count in together]

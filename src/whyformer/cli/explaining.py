@@ -15,6 +15,7 @@ from whyformer.cli.options import (
     add_own_methods,
     add_question_options,
     check_look,
+    count,
     given_video,
     load_for,
     look_of,
@@ -42,6 +43,8 @@ EPILOG = """examples:
   cat photo.jpg | whyformer explain - --model ./my-vit --json
   whyformer explain photos/ --model ./my-vit --out maps/       and maps/index.html; resumes
   whyformer explain --lines sentences.txt --out maps/ --format html
+  whyformer explain datasets:imdb --split test --limit 500 --model ./my-bert --out maps/ --parquet
+  whyformer explain photos.parquet --column image --model ./my-vit --out maps/
   whyformer explain speech.wav --model ./my-whisper --target Americans --out why.html
   whyformer explain "the house is small" --model ./my-t5 --out why.html
   whyformer explain clip.gif --model ./my-videomae --out why.gif
@@ -54,11 +57,13 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
         help="show what spoke for a class in an image or a text",
-        description="Show what spoke for a class: in an image, a text, a folder of images, a text "
-        "file, or standard input (-).",
+        description="Show what spoke for a class: in an image, a text, a folder of images, a data "
+        "set, a text file, or standard input (-).",
         epilog=EPILOG,
     )
-    parser.add_argument("input", nargs="+", metavar="INPUT", help="file, folder, text, or -")
+    parser.add_argument(
+        "input", nargs="+", metavar="INPUT", help="file, folder, text, datasets:NAME, or -"
+    )
     add_model_options(parser)
     add_question_options(parser)
     parser.add_argument(
@@ -77,6 +82,9 @@ def add_to(commands: Any) -> None:
     many.add_argument(
         "--format", metavar="ENDING", help="png (default), svg, pdf, html, json, npz, tex"
     )
+    many.add_argument("--limit", type=count, metavar="N", help="only the first N inputs")
+    many.add_argument("--split", metavar="NAME", help="of a data set that has several")
+    many.add_argument("--column", metavar="NAME", help="of a data set: its images or texts")
     many.add_argument("--parquet", action="store_true", help="write results.parquet, too")
     many.add_argument("--overwrite", action="store_true", help="do finished inputs again")
     parser.set_defaults(run=run)
@@ -95,6 +103,8 @@ def run(options: argparse.Namespace) -> int:
         return explain_many(inputs, options)
     if options.parquet:
         raise InputError("--parquet is for many inputs, with a folder for --out")
+    if options.limit is not None:
+        raise InputError("--limit is for many inputs")
     if options.format is not None:
         raise InputError("--format is for many inputs; for one, the ending of --out says it")
     given = video or read_input(options.input[0], options)

@@ -63,6 +63,13 @@ def read_input(given: str, options: argparse.Namespace) -> CliInput:
     return CliInput(shorten(given), "text", with_pair(given, options), shorten(given))
 
 
+def held_input(name: str, content: str | bytes, options: argparse.Namespace) -> CliInput:
+    """A text, or an image's file, that is in memory already."""
+    if isinstance(content, bytes):
+        return _without_pair(name, "image", content, options)
+    return CliInput(name, "text", with_pair(content, options), name)
+
+
 def _without_pair(
     name: str, kind: str, content: Path | bytes, options: argparse.Namespace
 ) -> CliInput:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from whyformer.cli.inputs import a, read_input
 from whyformer.cli.options import load_named
 from whyformer.cli.results import Entry, Results
+from whyformer.cli.rows import Rows
+from whyformer.data_sets import HUB, is_data_set, is_saved
 from whyformer.errors import InputError
 from whyformer.files import FILE, FOLDER, IMAGE_ENDINGS, SOUND_ENDINGS, what_is
 from whyformer.words import printable, shorten
@@ -25,17 +27,23 @@ if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline
     from whyformer.render.sheet import Sheet
 
+Inputs = list[Entry] | Rows
 #: kinds of results that hold a row for every token
 WITH_ROWS = ("html", "npz")
 #: of many PNG files: a plain screen's, which is more than most models see of a photo
 MANY_DPI = 96
 
 
-def list_inputs(options: argparse.Namespace) -> list[Entry] | None:
+def list_inputs(options: argparse.Namespace) -> Inputs | None:
     """The inputs where there are many, or None where there is one."""
-    if options.lines:
-        return _lines(options)
     given = options.input
+    if len(given) == 1 and not options.lines and _is_data_set(given[0]):
+        return Rows(given[0], options)
+    for name in ("split", "column"):
+        if getattr(options, name) is not None:
+            raise InputError(f"--{name} goes with one data set, such as {HUB}NAME or rows.parquet")
+    if options.lines:
+        return _lines(options)[: options.limit]
     if len(given) == 1 and (not given[0].strip() or what_is(Path(given[0])) != FOLDER):
         return None
     files = [found for name in given for found in _files(Path(name), options.out)]
@@ -43,7 +51,17 @@ def list_inputs(options: argparse.Namespace) -> list[Entry] | None:
     return [
         Entry(str(file), name, file_state(file), str(relative))
         for (file, relative), name in zip(files, _names(files, gallery), strict=True)
-    ]
+    ][: options.limit]
+
+
+def _is_data_set(given: str) -> bool:
+    """A folder of images is none, though a table may lie beside them."""
+    path = Path(given)
+    if not given.strip() or not is_data_set(given):
+        return False
+    if what_is(path) != FOLDER or is_saved(path):
+        return True
+    return not any(file.suffix.lower() in IMAGE_ENDINGS | SOUND_ENDINGS for file in path.rglob("*"))
 
 
 def _files(path: Path, out: str | None) -> Iterator[tuple[Path, Path]]:
@@ -124,7 +142,7 @@ def _lines(options: argparse.Namespace) -> list[Entry]:
     return entries
 
 
-def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
+def explain_many(inputs: Inputs, options: argparse.Namespace) -> int:
     """Explain every entry; returns 2 if some could not be.
 
     What is wrong with an input is said, and the next one follows; what is wrong with the question
@@ -133,7 +151,7 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
     """
     from whyformer.engine.precision import is_fast
     from whyformer.engine.rules import get_preset
-    from whyformer.sharing import processes, wait
+    from whyformer.sharing import processes, total, wait
 
     get_preset(options.preset), is_fast(options.precision)
     if options.dpi is None and (options.format or "png").lstrip(".") == "png":
@@ -145,45 +163,62 @@ def explain_many(entries: Sequence[Entry], options: argparse.Namespace) -> int:
             raise InputError("--parquet is written into a folder; name it with --out")
         if size > 1:
             raise InputError("several processes share a folder of results; name it with --out")
-        return 2 if _explain(entries, why, options, None) else 0
-    results = Results(options, entries, why, rank)
-    waiting = [entry for entry in entries if not results.has(entry)]
+        return 2 if _explain(inputs, why, options, None)[2] else 0
+    data = inputs.about(why) if isinstance(inputs, Rows) else None
+    listed = () if isinstance(inputs, Rows) else inputs
+    results = Results(options, listed, why, rank, data)
     wait()
     if size > 1:
         results.begin()
     try:
-        failed = _explain(waiting[rank::size], why, options, results, size)
-        wait()
+        counts = _explain(inputs, why, options, results, size)
+        done, before, failed = total(*counts)
     finally:
         results.close()
     if rank == 0 and not (options.quiet or options.json):
-        done = sum(results.has(entry) for entry in waiting)
-        before, lacking = len(entries) - len(waiting), len(waiting) - done
-        print(f"{results.folder}: {done} explained, {before} already there, {lacking} failed")
+        print(f"{results.folder}: {done} explained, {before} already there, {failed} failed")
         if what_is(results.gallery) is not None:
             print(f"{results.gallery} shows them")
     wait()
-    return 2 if failed else 0
+    return 2 if counts[2] else 0
 
 
 def _explain(
-    waiting: Sequence[Entry],
+    inputs: Inputs,
     why: Pipeline | None,
     options: argparse.Namespace,
     results: Results | None,
     processes: int = 1,
-) -> int:
-    """Explain some at a time, reading ahead and writing behind; how many could not be."""
+) -> tuple[int, int, int]:
+    """Explain some at a time, reading ahead and writing behind.
+
+    Returns how many were explained, were there before, and could not be explained.
+    """
     from tqdm.auto import tqdm
 
     from whyformer.cli.explaining import present
     from whyformer.cli.together import Together
     from whyformer.overlapping import WriteBehind, read_ahead
 
-    silent = options.quiet or results is None or results.rank > 0 or not waiting
+    rank = 0 if results is None else results.rank
+    if isinstance(inputs, Rows):
+        share, known = inputs.share(why, rank, processes), inputs.count()
+    else:
+        share, known = iter(inputs[rank::processes]), len(inputs)
+    known = None if known is None else len(range(known)[rank::processes])
+    silent = options.quiet or results is None or rank > 0
     label = "explaining" + (f" 1/{processes}" if processes > 1 else "")
     work = Together(options, why, rows=results is None or results.ending in WITH_ROWS)
-    failed = 0
+    done = before = failed = 0
+
+    def waiting() -> Iterator[Entry]:
+        nonlocal before
+        for entry in share:
+            if results is not None and results.has(entry):
+                before += 1
+                bar.update()
+            else:
+                yield entry
 
     def write(entry: Entry, sheet: Sheet) -> None:
         one = argparse.Namespace(**vars(options))
@@ -192,8 +227,8 @@ def _explain(
         present(sheet, one)
 
     with (
-        tqdm(total=len(waiting), desc=label, unit="input", disable=silent) as bar,
-        closing(read_ahead(waiting, work.read)) as ready,
+        tqdm(total=known, desc=label, unit="input", disable=silent) as bar,
+        closing(read_ahead(waiting(), work.read)) as ready,
         WriteBehind() as behind,
     ):
         for entry, found in work.explain(ready):
@@ -203,5 +238,6 @@ def _explain(
                 where = "" if entry.source in str(found) else f"{entry.source}: "
                 tqdm.write(f"whyformer: {printable(where + str(found))}", file=sys.stderr)
             else:
+                done += 1
                 behind.add(partial(write, entry, found))
-    return failed
+    return done, before, failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,27 +33,36 @@ ADVICE = "choose another folder, or --overwrite"
 class Entry:
     """An input of many: what to read, its result's name without the ending, and what it was.
 
-    ``file`` is what people are shown: below the folder that was given, or a line's number.
+    ``file`` is what people are shown: below the folder that was given, or a line's number. What
+    lies in no file of its own has its ``content`` here. ``label``: the name of its true class.
+    ``wrong``: why it cannot be read.
     """
 
     source: str
     name: str
     state: str
     file: str
-    text: str | None = None
+    content: str | bytes | None = None
+    label: str | None = None
+    wrong: InputError | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Kept:
-    """Where the record of an input begins, and which state of the input it is of."""
+    """Where the record of an input begins, which state of the input it is of, and from when."""
 
     path: Path
     start: int
     state: str
+    time: int
 
 
 class Results:
-    """A folder of results: the settings that they were made with, and a record of each input."""
+    """A folder of results: the settings that they were made with, and a record of each input.
+
+    ``entries``: the inputs, where they are known before the first is read. ``data``: what tells
+    the data set that they are rows of.
+    """
 
     def __init__(
         self,
@@ -60,13 +70,13 @@ class Results:
         entries: Sequence[Entry],
         why: Pipeline | None,
         rank: int = 0,
+        data: str | None = None,
     ) -> None:
         from whyformer.render.gallery import PAGE
         from whyformer.render.parquet import require_pyarrow
         from whyformer.render.saving import WRITERS, writer
 
         self.folder, self.rank = Path(options.out), rank
-        self._states = {entry.name: entry.state for entry in entries}
         self.ending = ("png" if options.format is None else options.format).lstrip(".")
         writer(Path(f"result.{self.ending}"))
         if what_is(self.folder) == FILE or self.folder.suffix.lower() in WRITERS:
@@ -94,6 +104,7 @@ class Results:
             "similar_to": options.similar_to,
             "pieces": options.pieces,
             "look": vars(self._look),
+            "data": data,
         }
         self._open: ExitStack | None = None
         self._overwrite = options.overwrite
@@ -108,13 +119,14 @@ class Results:
         self._spare_others(entries)
 
     def _read_kept(self) -> dict[str, Kept]:
-        """The last record of each input, whichever process wrote it; one of its state, if any."""
+        """The newest record of each input, whichever process wrote it."""
         found: dict[str, Kept] = {}
         lines = self._run.read("name", "state", skip_damaged=self._overwrite)
         for path, start, record in lines:
-            name, kept = record["name"], Kept(path, start, record["state"])
-            if name not in found or kept.state == self._states.get(name):
-                found[name] = kept
+            kept = Kept(path, start, record["state"], record.get("time", 0))
+            before = found.setdefault(record["name"], kept)
+            if before.time <= kept.time:
+                found[record["name"]] = kept
         return found
 
     def _spare_others(self, entries: Sequence[Entry]) -> None:
@@ -122,7 +134,7 @@ class Results:
         from whyformer.render import parquet
         from whyformer.render.gallery import TABLE
 
-        inputs = {Path(entry.source).resolve() for entry in entries if entry.text is None}
+        inputs = {Path(entry.source).resolve() for entry in entries if entry.content is None}
         mine = self._overwrite or self._run.marked
         known = {self.gallery: mine, self.folder / TABLE: mine}
         if self._parquet:
@@ -131,8 +143,11 @@ class Results:
         for result, ours in known.items():
             if result.resolve() in inputs:
                 raise InputError(f"{result} is an input; choose another folder for the results")
-            if not self._overwrite and not ours and what_is(result) is not None:
-                raise InputError(f"{result} exists and is no result of these settings; {ADVICE}")
+            self._spare(result, ours)
+
+    def _spare(self, result: Path, ours: bool) -> None:
+        if not self._overwrite and not ours and what_is(result) is not None:
+            raise InputError(f"{result} exists and is no result of these settings; {ADVICE}")
 
     def path(self, entry: Entry) -> Path:
         return self.folder / f"{entry.name}.{self.ending}"
@@ -140,6 +155,7 @@ class Results:
     def has(self, entry: Entry) -> bool:
         """Whether there is a result of this very input."""
         kept = self._kept.get(entry.name)
+        self._spare(self.path(entry), kept is not None)
         return kept is not None and kept.state == entry.state and what_is(self.path(entry)) == FILE
 
     def begin(self) -> None:
@@ -179,17 +195,19 @@ class Results:
             result.unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(f"cannot replace {result}: {error.strerror}") from error
+        now = time.time_ns()
         start = self._records.add(
             {
                 "name": entry.name,
                 "state": entry.state,
+                "time": now,
                 "file": entry.file,
                 "result": str(result.relative_to(self.folder)),
                 "true": true_class(entry, sheet),
                 **record_of(sheet, self._look, self._pieces),
             }
         )
-        self._kept[entry.name] = Kept(self._records.path, start, entry.state)
+        self._kept[entry.name] = Kept(self._records.path, start, entry.state, now)
         return result
 
     def close(self) -> None:
@@ -203,7 +221,7 @@ class Results:
                 return
             if self._open is not None:
                 self._overwrite, self._kept = False, self._read_kept()
-            write_gallery(self.folder, self._read(), self._look.colours)
+            write_gallery(self.folder, self._read, self._look.colours)
             if self._parquet:
                 parquet.write_parquet(self.folder, self._read())
 
@@ -217,13 +235,13 @@ class Results:
 
 
 def true_class(entry: Entry, sheet: Sheet) -> dict[str, Any] | None:
-    """The class that an image's folder is named by, in a folder that has one for each class."""
+    """The class that a row has, or that an image's folder is named by."""
     from whyformer.evaluation.data.classes import class_of_folder
     from whyformer.render.document import class_entry
     from whyformer.render.sheet import ClassScore
 
-    folder = Path(entry.file).parent.name
-    index = class_of_folder(folder, sheet.labels) if folder and sheet.labels else None
+    name = entry.label or Path(entry.file).parent.name
+    index = class_of_folder(name, sheet.labels) if name and sheet.labels else None
     if index is None or sheet.labels is None:
         return None
     return class_entry(ClassScore(index, sheet.labels[index], None, None))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from whyformer.cli.explaining import explain_one, lay_out, question
-from whyformer.cli.inputs import CliInput, beside, read_input, with_pair
+from whyformer.cli.inputs import CliInput, beside, held_input, read_input
 from whyformer.cli.options import load_for
 from whyformer.cli.results import Entry
 from whyformer.cli.writing import as_prompt
@@ -60,10 +60,12 @@ class Together:
     def read(self, entry: Entry) -> Read:
         """All that can be done without the model's forward, by any thread."""
         options = self._options
-        if entry.text is None:
+        if entry.wrong is not None:
+            raise entry.wrong
+        if entry.content is None:
             given = read_input(entry.source, options)
         else:
-            given = CliInput(entry.source, "text", with_pair(entry.text, options), entry.source)
+            given = held_input(entry.source, entry.content, options)
         with self._loading:
             if given.kind not in self._loaded:
                 self._loaded[given.kind] = load_for(options, given.kind)

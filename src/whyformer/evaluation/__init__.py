@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from whyformer.data_sets import HUB
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, UnknownNameError, nearest
 from whyformer.evaluation.data.documents import open_documents
 from whyformer.evaluation.data.mosaics import CONFIDENCE, Mosaics
-from whyformer.evaluation.data.samples import HUB, Samples, Subset, open_images
+from whyformer.evaluation.data.samples import Samples, Subset, open_images
 from whyformer.evaluation.report.published import published
 from whyformer.evaluation.report.report import save_report
 from whyformer.evaluation.report.results import Result, make_result

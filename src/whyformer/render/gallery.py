@@ -7,16 +7,16 @@ it is known the ``true`` class.
 
 from __future__ import annotations
 
+import codecs
 import csv
-import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from whyformer import __version__
-from whyformer.files import write_whole
+from whyformer.files import whole_file, write_whole
 from whyformer.render.averages import MOST_CLASSES, Averages
 from whyformer.render.records import Record
 from whyformer.render.report import page_html
@@ -37,23 +37,31 @@ MEAN_WORDS = (
 )
 
 
-def write_gallery(folder: Path, records: Iterable[Record], colours: str | None = None) -> None:
-    """Write the page and the table; without records there is nothing to write."""
+def write_gallery(
+    folder: Path, read: Callable[[], Iterable[Record]], colours: str | None = None
+) -> None:
+    """Write the page and the table; without records there is nothing to write.
+
+    The records are read twice, the second time for the table, whose columns are known by then: so
+    that no more of them is in memory than the page holds.
+    """
     averages = Averages(colours)
     cards: list[dict[str, Any]] = []
-    rows: list[dict[str, Any]] = []
+    count = 0
+    columns: dict[str, None] = {}
     models: dict[str, None] = {}
-    for record in records:
+    for record in read():
         averages.add(record)
         if len(cards) < MOST_CARDS:
             cards.append(card(record, len(cards) < MOST_PICTURES))
-        rows.append(dict(row(record)))
+        count += 1
+        columns |= dict.fromkeys(dict(row(record)))
         models |= dict.fromkeys((record["model"], record["method"]))
     if not cards:
         return
     notes = []
-    if len(rows) > MOST_CARDS:
-        notes.append(f"the first {MOST_CARDS} of {len(rows)} inputs are here; {TABLE} has them all")
+    if count > MOST_CARDS:
+        notes.append(f"the first {MOST_CARDS} of {count} inputs are here; {TABLE} has them all")
     if len(cards) > MOST_PICTURES:
         notes.append(f"only the first {MOST_PICTURES} have a picture on this page")
     if len(averages.known) > MOST_CLASSES:
@@ -70,7 +78,8 @@ def write_gallery(folder: Path, records: Iterable[Record], colours: str | None =
     }
     styles, scripts = ["viewer.css", "gallery.css"], ["tools.js", "gallery.js"]
     write_whole(folder / PAGE, page_html(document, styles, scripts, "whyformerGallery"))
-    write_whole(folder / TABLE, table(rows))
+    columns |= {"result": columns.pop("result")}
+    write_table(folder / TABLE, list(columns), map(row, read()))
 
 
 def card(record: Record, pictured: bool) -> dict[str, Any]:
@@ -130,11 +139,9 @@ def cells(name: str, score: dict[str, Any] | None, behind: str = "") -> Iterator
         yield f"{name}_{number}{behind}", "" if told[number] is None else f"{told[number]:.6g}"
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    columns = dict.fromkeys(column for cells in rows for column in cells)
-    columns |= {"result": columns.pop("result")}
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(columns), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()
+def write_table(path: Path, columns: list[str], rows: Iterable[Iterable[tuple[str, Any]]]) -> None:
+    with whole_file(path) as file:
+        lines = codecs.getwriter("utf-8")(file, "replace")
+        writer = csv.DictWriter(lines, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(map(dict, rows))

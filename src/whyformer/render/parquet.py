@@ -5,13 +5,13 @@ It is written from the records a few rows at a time, so that a million inputs ta
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from whyformer.errors import InputError, OutputError
+from whyformer.errors import InputError
+from whyformer.files import whole_file
 from whyformer.render.records import Record, scores_of
 
 TABLE = "results.parquet"
@@ -30,27 +30,23 @@ def require_pyarrow() -> Any:
 
 
 def write_parquet(folder: Path, records: Iterable[Record]) -> None:
-    """Written aside and moved in when it is whole; without records there is nothing to write."""
+    """Without records there is nothing to write."""
     arrow = require_pyarrow()
     strings, numbers = arrow.list_(arrow.string()), arrow.list_(arrow.float32())
     kinds = {"predicted_probability": arrow.float64(), "asked_probability": arrow.float64()}
     kinds |= {"words": strings, "grid": arrow.list_(arrow.int32()), "relevance": numbers}
     schema = arrow.schema([(name, kinds.get(name, arrow.string())) for name in COLUMNS])
     rows = (row for record in records for row in rows_of(record))
-    part = folder / f".whyformer-{TABLE}"
     few = list(islice(rows, ROWS))
     if not few:
         return
-    try:
-        with arrow.parquet.ParquetWriter(part, schema, compression="zstd") as writer:
-            while few:
-                writer.write_table(arrow.Table.from_pylist(few, schema=schema))
-                few = list(islice(rows, ROWS))
-        os.replace(part, folder / TABLE)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder / TABLE}: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    with (
+        whole_file(folder / TABLE) as file,
+        arrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
+        while few:
+            writer.write_table(arrow.Table.from_pylist(few, schema=schema))
+            few = list(islice(rows, ROWS))
 
 
 COLUMNS = (

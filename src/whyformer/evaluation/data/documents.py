@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whyformer.data_sets import HUB, is_saved
 from whyformer.demo.reviews import reviews
 from whyformer.errors import InputError
 from whyformer.evaluation.data.classes import class_of
-from whyformer.evaluation.data.samples import HUB, Samples, Subset, digest, read_text, unique
+from whyformer.evaluation.data.samples import Samples, Subset, digest, read_text, unique
 from whyformer.files import FILE, FOLDER, what_is
 
 #: how a column of classes may be called
@@ -219,7 +220,7 @@ def open_documents(
 
 
 def _at(data: str, split: str, labels: Sequence[str] | None) -> Samples[Document]:
-    from whyformer.evaluation.data.hub_data import HubTexts, is_saved
+    from whyformer.evaluation.data.hub_data import HubTexts
 
     path = Path(data)
     if data.startswith(HUB) or is_saved(path):

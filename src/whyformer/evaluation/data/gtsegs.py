@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from whyformer.data_sets import optional
 from whyformer.errors import InputError, first_line
-from whyformer.evaluation.data.samples import ImageSample, Samples, digest, optional
+from whyformer.evaluation.data.samples import ImageSample, Samples, digest
 from whyformer.files import what_is
 from whyformer.models.images import read_image
 

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from whyformer.errors import InputError, first_line
+from whyformer.data_sets import (
+    HUB,
+    USUAL,
+    columns_of,
+    described,
+    kind_of,
+    load,
+    optional,
+    read_row,
+    stored_image,
+    usual_of,
+)
+from whyformer.errors import InputError
 from whyformer.evaluation.data.classes import WNID, class_of, imagenet_numbers
 from whyformer.evaluation.data.documents import Document
-from whyformer.evaluation.data.samples import (
-    HUB,
-    IMAGENET,
-    ImageSample,
-    Sample,
-    Samples,
-    digest,
-    optional,
-)
+from whyformer.evaluation.data.samples import IMAGENET, ImageSample, Sample, Samples, digest
 from whyformer.files import what_is
 from whyformer.models.images import read_image
 
 LABELS = ("label", "labels", "fine_label")
-TEXTS = ("text", "sentence", "review", "content")
 #: names that transformers gives to classes without names
 UNNAMED = re.compile(r"LABEL_\d+")
 
@@ -69,16 +71,16 @@ class HubSamples(Samples[Sample]):
         return isinstance(kind, self._datasets.Value) and ("int" in dtype or dtype == "string")
 
     def _lacks(self, what: str, names: Sequence[str]) -> InputError:
-        columns = ", ".join(f"{name} ({_kind(kind)})" for name, kind in self._features.items())
+        expected, found = " or ".join(names), described(self._features)
         return InputError(
-            f"{self.name} has no column of {what}: expected {' or '.join(names)}, found {columns}"
+            f"{self.name} has no column of {what}: expected {expected}, found {found}"
         )
 
     def _match(self) -> list[int] | None:
         """The model's class for each of the data's; None where indices are all there is."""
         names, labels = self._names, self._model_labels
         if names is None:
-            if _kind(self._features[self._label]) != "string":
+            if kind_of(self._features[self._label]) != "string":
                 self.notes = ("the data's classes have no names: their indices are the model's",)
             return None
         if all(WNID.fullmatch(name) for name in names):
@@ -115,22 +117,18 @@ class HubImages(HubSamples[ImageSample]):
 
     def __init__(self, data: str, split: str, labels: Sequence[str] | None) -> None:
         super().__init__(data, split, labels)
-        images = self._datasets.Image
-        found = [name for name, kind in self._features.items() if isinstance(kind, images)]
-        named = [name for name in ("image", "img") if name in found] or found
-        if not found or (len(found) > 1 and named == found):
+        found = columns_of(self._features, "image")
+        named = usual_of(found, "image") or found
+        if len(named) != 1:
             raise self._lacks("images", ("one image column",))
         self._image = named[0]
-        self._rows = self._rows.cast_column(self._image, images(decode=False))
+        self._rows = self._rows.cast_column(self._image, self._datasets.Image(decode=False))
         if self._names and is_validation(self._names, len(self._rows)):
             self.benchmark = IMAGENET
 
     def __getitem__(self, index: int) -> ImageSample:
         row = read_row(self._rows, index)
-        stored = row[self._image]
-        if stored is None or not (stored["bytes"] or stored["path"]):
-            raise InputError("the sample has no image")
-        image = read_image(stored["bytes"] or Path(stored["path"]), [])
+        image = read_image(stored_image(row[self._image]), [])
         return ImageSample(self.keys[index], image, self._class_of(row))
 
 
@@ -139,10 +137,10 @@ class HubTexts(HubSamples[Document]):
 
     def __init__(self, data: str, split: str, labels: Sequence[str] | None) -> None:
         super().__init__(data, split, labels)
-        texts = [name for name, kind in self._features.items() if _kind(kind).endswith("string")]
-        named = [name for name in TEXTS if name in texts and name != self._label]
+        found = columns_of(self._features, "text")
+        named = usual_of([name for name in found if name != self._label], "text")
         if not named:
-            raise self._lacks("texts", TEXTS)
+            raise self._lacks("texts", USUAL["text"])
         self._text = named[0]
 
     @staticmethod
@@ -158,13 +156,6 @@ class HubTexts(HubSamples[Document]):
         if not tokens:
             raise InputError("the sample's text is empty")
         return Document(self.keys[index], tokens, self._class_of(row), frozenset())
-
-
-def read_row(rows: Any, index: int) -> Any:
-    try:
-        return rows[index]
-    except Exception as error:  # damaged tables make pyarrow raise many things
-        raise InputError(f"row {index} cannot be read: {first_line(error)}") from error
 
 
 def match_classes(
@@ -218,10 +209,6 @@ def _some(labels: Sequence[str]) -> str:
     return (shown + (", ..." if len(labels) > 3 else "")) or "no names"
 
 
-def _kind(feature: Any) -> str:
-    return str(getattr(feature, "dtype", None) or type(feature).__name__)
-
-
 def _has_names(labels: Sequence[str]) -> bool:
     return not all(UNNAMED.fullmatch(label) for label in labels)
 
@@ -233,81 +220,3 @@ def is_validation(names: Sequence[str], rows: int) -> bool:
     """
     named = all(WNID.fullmatch(name) for name in names) or _first(names[0]) == "tench"
     return len(names) == 1000 and rows == 50_000 and named
-
-
-def is_saved(folder: Path) -> bool:
-    """Whether ``Dataset.save_to_disk`` or ``DatasetDict.save_to_disk`` wrote the folder."""
-    if what_is(folder / "dataset_dict.json"):
-        return True
-    return all(what_is(folder / name) for name in ("dataset_info.json", "state.json"))
-
-
-def load(datasets: Any, data: str, split: str) -> Any:
-    """The rows of a split: of a saved folder, of other local files, or of the hub."""
-    name, _, config = data.removeprefix(HUB).partition("@")
-    folder = Path(data.removeprefix(HUB))
-    if is_saved(folder):
-        return load_saved(datasets, folder, split)
-    if not name:
-        raise InputError(f"{data}: expected {HUB}OWNER/NAME, or {HUB}OWNER/NAME@CONFIG")
-    local = what_is(Path(name)) is not None
-    with offline(datasets, not local and not reachable(name)) as cached_only:
-        try:
-            return datasets.load_dataset(name, config or None, split=split)
-        except Exception as error:  # datasets, its downloads and its tables raise many things
-            if cached_only:
-                raise InputError(
-                    f"the data set {name!r} cannot be had: the hub cannot be reached, and it is "
-                    "not in the cache; give a folder that save_to_disk wrote elsewhere"
-                ) from error
-            raise InputError(
-                f"the data set {name!r} cannot be read ({first_line(error)}); check --split "
-                f"({split}) and the configuration ({HUB}{name}@CONFIG)"
-            ) from error
-
-
-def load_saved(datasets: Any, folder: Path, split: str) -> Any:
-    """A folder with one table is taken as it is, whatever its split is called."""
-    try:
-        found = datasets.load_from_disk(str(folder))
-    except Exception as error:
-        raise InputError(f"{folder} is empty or damaged: {first_line(error)}") from error
-    if not isinstance(found, dict):
-        return found
-    if split not in found:
-        raise InputError(
-            f"{folder} has no split {split!r}, only {', '.join(found)}; choose with --split"
-        )
-    return found[split]
-
-
-def reachable(name: str) -> bool:
-    """Ask the hub once for the data set, without the minutes that ``datasets`` would try for."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
-
-    try:
-        HfApi().dataset_info(name, timeout=10)
-    except GatedRepoError as error:
-        raise InputError(
-            f"the data set {name!r} is gated: accept its terms on the hub and log in"
-        ) from error
-    except (RepositoryNotFoundError, HFValidationError) as error:
-        raise InputError(
-            f"no data set {name!r}: no such folder, and the hub has none of that name, or it is "
-            "private"
-        ) from error
-    except Exception:  # no network, no answer in time, or HF_HUB_OFFLINE
-        return False
-    return True
-
-
-@contextmanager
-def offline(datasets: Any, wanted: bool) -> Iterator[bool]:
-    """Let ``datasets`` look at its cache only."""
-    before = datasets.config.HF_HUB_OFFLINE
-    datasets.config.HF_HUB_OFFLINE = before or wanted
-    try:
-        yield before or wanted
-    finally:
-        datasets.config.HF_HUB_OFFLINE = before

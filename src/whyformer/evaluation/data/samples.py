@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import re
 from abc import ABC, abstractmethod
@@ -15,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from PIL import Image
 
+from whyformer.data_sets import HUB, is_saved
 from whyformer.demo.scenes import draw_scene
 from whyformer.errors import InputError
 from whyformer.evaluation.data.classes import class_indices
@@ -27,8 +27,6 @@ SCENES = "scenes"
 SCENE_COUNT = 40
 SCENE_SEED = 3_000_003
 INDEX = "index.jsonl"
-#: what the place of a Hugging Face data set begins with
-HUB = "datasets:"
 IMAGENET = "imagenet"
 #: how ImageNet's validation images are called
 VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})")
@@ -231,7 +229,7 @@ def open_images(
 
 def _at(data: str, labels: Sequence[str] | None, split: str) -> Samples[ImageSample]:
     from whyformer.evaluation.data.gtsegs import Segmented
-    from whyformer.evaluation.data.hub_data import HubImages, is_saved
+    from whyformer.evaluation.data.hub_data import HubImages
     from whyformer.evaluation.data.imagenet import ListedImages, image_names
 
     path = Path(data)
@@ -274,13 +272,3 @@ def unique(keys: list[str], where: Path) -> list[str]:
             raise InputError(f"{where} lists {key!r} twice; expected each sample once")
         seen.add(key)
     return keys
-
-
-def optional(module: str, what: str) -> Any:
-    """A library that only some data need."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f"{what} needs {module}; install it with: pip install 'whyformer[evaluation]'"
-        ) from error
