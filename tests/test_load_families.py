@@ -17,8 +17,6 @@ from small_sounds import RATE, beeps
 from small_towers import save_align, save_clip, save_siglip, save_vilt
 from small_writers import save_whisper
 from stand_ins import photo
-from whyformer.errors import ModelError
-from whyformer.models.kinds import kind_of
 from whyformer.render.sheets import make_sheet
 
 EDGE, SQUARE = {"shortest_edge": 32}, {"height": 32, "width": 32}
@@ -112,10 +110,3 @@ def test_on_the_command_line(name: str, tmp_path: Path, run: Run) -> None:
         assert code == 0, said
         assert out.stat().st_size > 1000
         assert str(out) in printed
-
-
-@pytest.mark.parametrize("head", ["ForQuestionAnswering", "ForMultipleChoice", "Model"])
-def test_visual_bert_says_what_it_reads(head: str) -> None:
-    config = {"model_type": "visual_bert", "architectures": [f"VisualBert{head}"]}
-    with pytest.raises(ModelError, match="reads no pixels but regions that another model found"):
-        kind_of(config, "regions")

@@ -23,6 +23,8 @@ def find_sites(trace: Trace, inputs: Any, grid: tuple[int, int] | None = None) -
         groups.setdefault(root.name, []).append(root)
     order = sorted(groups, key=lambda name: MAIN_INPUTS.index(name) if name in MAIN_INPUTS else 99)
     sites = [site_of(trace, inputs, groups[name], grid) for name in order]
+    for site in sites:
+        site.beside(trace, [other for other in sites if other is not site])
     for site in sites[1:]:
         if site.batch != trace.batch or trace.seen.crossed:
             site.share(trace.batch)
@@ -57,7 +59,7 @@ def text_site(trace: Trace, inputs: Any, roots: list[Root]) -> Site:
     alike = [r.value for r in roots if r.value.shape[:-1] == roots[0].value.shape[:-1]]
     site = Site(tokens, alike, shape[0])
     if len({root.name for root in trace.seen.roots}) == 1:
-        site.beside(trace, longer_entry(trace, roots[0], shape[1]))
+        site.within(longer_entry(trace, roots[0], shape[1]))
     return site
 
 
@@ -65,15 +67,12 @@ def sequence_site(trace: Trace, inputs: Any, root: Root, batch: int) -> Site:
     """Features of a sequence; where the model makes its own tokens of them, those."""
     entry = first_entry(trace, root)
     leaf = root.leaf
-    own = entry is None or entry.ndim != 3
-    if entry is not None and not own:
-        extra = entry.shape[:2].numel() // batch - leaf.shape[1]
-        own = 0 <= extra <= MOST_SPECIAL
-    if leaf.ndim == 3 and own:
+    if leaf.ndim == 3:
         content = text_content(inputs, root.name, leaf.shape[:2]).to(leaf.device)
         kind = "text" if root.name.endswith("inputs_embeds") else "sequence"
         site = FeatureSite(Tokens(kind, content, name=root.name), [leaf], batch)
-        return site.beside(trace, longer_entry(trace, root, leaf.shape[1]))
+        if keeps_tokens(trace, site, entry):
+            return site.within(longer_entry(trace, root, leaf.shape[1]))
     if leaf.ndim == 3 and entry is not None:
         patches = patch_convolution(trace, root, entry, batch)
         if patches is not None and patches.ndim == 4 and leaf.shape[0] == len(patches):
@@ -81,7 +80,7 @@ def sequence_site(trace: Trace, inputs: Any, root: Root, batch: int) -> Site:
             content = torch.ones(batch, grid[0] * grid[1], dtype=torch.bool, device=leaf.device)
             size = (leaf.shape[2], leaf.shape[1])
             tokens = Tokens("spectrogram", content, grid, size, name=root.name)
-            return ImageSite(tokens, [patches], batch).beside(trace, entry)
+            return ImageSite(tokens, [patches], batch).within(entry)
     if entry is not None and entry.ndim == 3:
         axis = sample_axis(entry, batch)
         if axis is not None:
@@ -91,6 +90,14 @@ def sequence_site(trace: Trace, inputs: Any, root: Root, batch: int) -> Site:
             return FrameSite(Tokens("sequence", content, name=root.name), entry, batch, time)
     content = torch.ones(leaf.shape[:2], dtype=torch.bool, device=leaf.device)
     return FeatureSite(Tokens("sequence", content, name=root.name), [leaf], batch)
+
+
+def keeps_tokens(trace: Trace, site: Site, entry: Tensor | None) -> bool:
+    """Whether what enters the first block are the tokens as they were given, others beside them."""
+    if entry is None or entry.ndim != 3:
+        return True
+    more = entry.shape[:2].numel() // site.batch - site.tokens.content.shape[1]
+    return 0 <= more <= MOST_SPECIAL or (more > 0 and site.places(trace, entry) is not None)
 
 
 def image_site(trace: Trace, root: Root, batch: int, grid: tuple[int, int] | None) -> Site:
@@ -116,7 +123,7 @@ def image_site(trace: Trace, root: Root, batch: int, grid: tuple[int, int] | Non
     content = torch.ones(batch, count, dtype=torch.bool, device=root.leaf.device)
     kind = "video" if volume else "image"
     tokens = Tokens(kind, content, grid, size, volume=volume, name=root.name)
-    return ImageSite(tokens, [patches], batch).beside(trace, entry)
+    return ImageSite(tokens, [patches], batch).within(entry)
 
 
 def longer_entry(trace: Trace, root: Root, length: int) -> Tensor | None:

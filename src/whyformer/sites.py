@@ -29,8 +29,11 @@ class Site:
         self.tokens = tokens
         self.batch = batch
         self._own = list(values)
+        self.stream: Tensor | None = None
         self.entry: Tensor | None = None
         self.special: list[int] = []
+        #: the place of the input's first token in the stream
+        self.first = 0
         self.order: Tensor | None = None
         #: how many samples share the input, each of which is asked by itself
         self.shared: int | None = None
@@ -75,7 +78,7 @@ class Site:
     @property
     def prefix(self) -> int:
         """How many special tokens stand before the input's own."""
-        return len(self.special) if self.special and self.special[0] == 0 else 0
+        return len(self.special) if self.special and self.special[0] < self.first else 0
 
     def rows(self, slot: Tensor) -> Tensor:
         """(batch, tokens, features) or (tokens, batch, features), summed over the features."""
@@ -86,19 +89,27 @@ class Site:
         words = self.rows(values)
         return words, self.with_special(words)
 
-    def beside(self, trace: Trace, entry: Tensor | None) -> Site:
-        """Find the places of the input's tokens in the stream; the others are special."""
+    def within(self, stream: Tensor | None) -> Site:
+        """The site, whose tokens enter a stream that may hold others' as well."""
+        self.stream = stream
+        return self
+
+    def beside(self, trace: Trace, others: Sequence[Site]) -> None:
+        """Find the places of the input's tokens in the stream; those of no input are special."""
+        entry = self.stream
         if entry is None or entry.ndim != 3 or self.batch != trace.batch:
-            return self
-        places = self._places(trace, entry)
+            return
+        places = self.places(trace, entry)
         if places is None:
-            return self
+            return
+        taken = {place for site in others for place in site.places(trace, entry) or ()}
         length = entry.shape[:2].numel() // self.batch
-        self.special = sorted(set(range(length)) - set(places))
+        self.special = sorted(set(range(length)) - set(places) - taken)
+        self.first = min(places)
         own = torch.tensor(places)
         if not self.special:
             self.order = own
-            return self
+            return
         special = torch.tensor(self.special)
         self.entry = entry
         self.order = torch.cat([special, own] if self.prefix else [own, special])
@@ -106,9 +117,8 @@ class Site:
         hidden = content.new_zeros(self.batch, len(self.special))
         content = torch.cat([hidden, content] if self.prefix else [content, hidden], 1)
         self.tokens = replace(self.tokens, content=content, prefix=self.prefix)
-        return self
 
-    def _places(self, trace: Trace, entry: Tensor) -> list[int] | None:
+    def places(self, trace: Trace, entry: Tensor) -> list[int] | None:
         """Which place of the stream each token became: the places' own numbers, carried down.
 
         None where a token became no place, several, or a part of one.

@@ -82,12 +82,16 @@ def text_content(inputs: Any, name: str, shape: torch.Size) -> Tensor:
     content = torch.ones(shape, dtype=torch.bool)
     if not isinstance(inputs, Mapping):
         return content
-    mask = inputs.get(name.replace("input_ids", "attention_mask"), None)
-    if name != "input_ids" and "input_ids" not in name:
+    beside_text = "input_ids" not in name and "input_ids" in inputs
+    if beside_text:  # the masks without a prefix are the text's
+        mask = inputs.get(f"{name.partition('_')[0]}_attention_mask")
+    elif "input_ids" in name:
+        mask = inputs.get(name.replace("input_ids", "attention_mask"))
+    else:
         mask = inputs.get("attention_mask")
     if isinstance(mask, Tensor) and mask.numel() == content.numel():
         content &= mask.reshape(shape).to(content)
-    if not name.startswith("decoder_"):
+    if not name.startswith("decoder_") and not beside_text:
         special = special_tokens(inputs, shape, name)
         if special is not None:
             content &= ~special.to(content)

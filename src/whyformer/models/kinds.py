@@ -121,15 +121,20 @@ FAMILIES = [
 ]
 
 
-#: model types that read no pixels but what another model found in them
-READ_REGIONS = ("visual_bert", "lxmert")
+#: model types that read no pixels but what another model found in them, and under which names
+READ_REGIONS = {"visual_bert": ["visual_embeds"], "lxmert": ["visual_feats", "visual_pos"]}
 
 
 def kind_of(config: dict[str, Any], name: str) -> Kind:
-    if config.get("model_type") in READ_REGIONS:
+    regions = READ_REGIONS.get(config.get("model_type", ""))
+    if regions is not None:
+        given = [
+            "**tokenizer(text, return_tensors='pt')",
+            *(f"'{each}': {each}" for each in regions),
+        ]
         raise ModelError(
             f"{name} reads no pixels but regions that another model found in an image; find them, "
-            "and use whyformer.Explainer(model)"
+            f"and ask whyformer.Explainer(model)({{{', '.join(given)}}})"
         )
     stated = config.get("architectures") or []
     architectures = [str(item) for item in (stated if isinstance(stated, list) else [stated])]
