@@ -24,6 +24,9 @@ LOWEST_TORCH ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints.txt
 EXTRAS_TESTED := app data docs finetune interop metadata notebooks report results runner sharing training
 
 WITHOUT_EXTRAS := $(foreach part,$(EXTRAS_TESTED),--ignore-glob "tests/test_$(part)*")
+
+# Another Python is tried on a part of everything: calls, files, pictures, words.
+PYTHON_TESTED := cli golden images language methods models saving sounds texts towers videos
 PYTHONS := $(strip $(foreach version,3.12 3.13,$(if $(shell python$(version) --version 2>/dev/null),$(version))))
 
 OWN   := not vision and not interop and not release
@@ -79,7 +82,7 @@ test-pythons: $(PYTHONS:%=test-python-%)
 
 test-python-%: .venv/python-%/ready
 	.venv/python-$*/bin/python -m pytest -n 2 --dist worksteal -m "$(QUICK) and not browser" \
-		$(WITHOUT_EXTRAS)
+		$(PYTHON_TESTED:%=tests/test_%.py)
 
 bench: $(MAIN)/ready $(INTEROP)/ready
 	$(INTEROP)/bin/python benchmarks/cost.py
