@@ -236,3 +236,17 @@ def test_a_folder_of_images_stays_one_beside_a_table(
     draw_scene(1, 1).image.save(table.parent / "scene.png")
     run("explain", table.parent, "--out", tmp_path / "maps", "--format", "json")
     assert results(tmp_path / "maps") == ["scene.json"]
+
+
+def test_the_index_of_records() -> None:
+    """The newest counts; names may be what no encoding knows."""
+    from whyformer.cli.kept import Index, Kept
+
+    index, odd = Index(), "b\udcff"
+    newest = Kept(Path(odd), 7, f"{odd} 12", 5)
+    for kept in (Kept(Path("x"), 1, "old", 4), newest, Kept(Path("x"), 9, "older", 3)):
+        index.add(odd, kept)
+    index.add("a", Kept(Path("x"), 0, "a", 9))
+    assert index.get(odd) == newest
+    assert "c" not in index
+    assert [kept.start for kept in index] == [0, 7]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyformer import __version__
+from whyformer.cli.kept import Index, Kept
 from whyformer.cli.options import look_of
 from whyformer.errors import InputError, OutputError
 from whyformer.files import FILE, lock, what_is
@@ -45,16 +46,6 @@ class Entry:
     content: str | bytes | None = None
     label: str | None = None
     wrong: InputError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Where the record of an input begins, which state of the input it is of, and from when."""
-
-    path: Path
-    start: int
-    state: str
-    time: int
 
 
 class Results:
@@ -115,18 +106,16 @@ class Results:
         self._outdated: list[Path] = []
         if self._overwrite:
             self._outdated = [self.path(entry) for entry in entries if entry.name in self._kept]
-            self._kept = {}
+            self._kept = Index()
         self._spare_others(entries)
 
-    def _read_kept(self) -> dict[str, Kept]:
+    def _read_kept(self) -> Index:
         """The newest record of each input, whichever process wrote it."""
-        found: dict[str, Kept] = {}
+        found = Index()
         lines = self._run.read("name", "state", skip_damaged=self._overwrite)
         for path, start, record in lines:
             kept = Kept(path, start, record["state"], record.get("time", 0))
-            before = found.setdefault(record["name"], kept)
-            if before.time <= kept.time:
-                found[record["name"]] = kept
+            found.add(record["name"], kept)
         return found
 
     def _spare_others(self, entries: Sequence[Entry]) -> None:
@@ -207,7 +196,7 @@ class Results:
                 **record_of(sheet, self._look, self._pieces),
             }
         )
-        self._kept[entry.name] = Kept(self._records.path, start, entry.state, now)
+        self._kept.add(entry.name, Kept(self._records.path, start, entry.state, now))
         return result
 
     def close(self) -> None:
@@ -226,7 +215,7 @@ class Results:
                 parquet.write_parquet(self.folder, self._read())
 
     def _read(self) -> Iterator[dict[str, Any]]:
-        for _, kept in sorted(self._kept.items()):
+        for kept in self._kept:
             with kept.path.open("rb") as file:
                 file.seek(kept.start)
                 record: dict[str, Any] = json.loads(file.readline())
