@@ -131,7 +131,8 @@ def test_the_second_signal_stops_at_once(tmp_path: Path, kind: signal.Signals) -
 @pytest.mark.slow
 def test_an_idle_server_ends_at_the_first_signal() -> None:
     server = start("serve", "--model", "demo-vision", "--port", "0")
-    server.stdout.readline()
+    url = server.stdout.readline().decode().split()[3].rstrip("/")
+    assert httpx2.get(f"{url}/api/v1/health").status_code == 200
     server.send_signal(signal.SIGINT)
     _, said = server.communicate(timeout=20)
     assert said == b"whyformer: interrupted\n"
