@@ -172,7 +172,7 @@ def test_what_was_found_is_listed_and_asked_for_by_its_place(detector: Any) -> N
         recorded.explain(["cat", "dog"])
 
 
-def test_edges_and_regions_on_the_command_line(tmp_path: Path, run: Run) -> None:
+def test_edges_and_regions_on_the_command_line(tmp_path: Path, run: Run, segmenter: Any) -> None:
     torch.manual_seed(0)
     model, segments = save_detector(tmp_path / "yolos"), save_segformer(tmp_path / "segformer")
     PHOTO.save(tmp_path / "photo.png")
