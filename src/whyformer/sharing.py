@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from datetime import timedelta
 
@@ -12,7 +13,8 @@ PATIENCE = timedelta(days=14)
 def processes() -> tuple[int, int]:
     """This process's rank and how many there are; joins the group that ``torchrun`` set up.
 
-    Processes only wait for each other, so gloo serves on GPUs as well.
+    Processes only wait for each other, so gloo serves on GPUs as well. A process leaves the group
+    before Python ends: gloo's threads must not outlive it, or they abort the process.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size > 1:
@@ -20,6 +22,7 @@ def processes() -> tuple[int, int]:
 
         if not distributed.is_initialized():
             distributed.init_process_group("gloo", timeout=PATIENCE)
+            atexit.register(distributed.destroy_process_group)
     return int(os.environ.get("RANK", "0")), size
 
 
