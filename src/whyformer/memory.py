@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -74,6 +75,23 @@ def together(bytes_of_one: int, device: torch.device) -> int:
     free = free_bytes(device)
     room = most if free is None else free // (SHARE * WAY_BACK * max(1, bytes_of_one))
     return max(1, min(most, room))
+
+
+def in_parts(call: Callable[[Tensor], Tensor], inputs: Tensor, device: torch.device) -> Tensor:
+    """What ``call`` gives for the rows of ``inputs``, some at a time; halves where memory lacks."""
+    waiting = deque(inputs.split(TOGETHER if device.type == "cpu" else TOGETHER_ON_DEVICE))
+    found = []
+    while waiting:
+        part = waiting.popleft()
+        try:
+            found.append(call(part))
+        except torch.OutOfMemoryError:
+            if len(part) == 1:
+                raise
+            size = len(part) // 2
+            rest = torch.cat([part, *waiting])
+            waiting = deque(rest.split(size))
+    return torch.cat(found)
 
 
 def free_bytes(device: torch.device) -> int | None:

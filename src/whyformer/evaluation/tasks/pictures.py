@@ -19,6 +19,7 @@ from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.tasks.answers import TimedAnswers
 from whyformer.evaluation.tasks.task import Record, Task
 from whyformer.explanation import Explanation
+from whyformer.memory import in_parts
 from whyformer.methods import get_method
 from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline
@@ -111,6 +112,11 @@ def bytes_of(image: Image.Image) -> bytes:
 
 @torch.no_grad()
 def logits_of(why: ImagePipeline, pixels: Tensor) -> Tensor:
+    """Of any number of images: as many go through the model together as its memory holds."""
     parameter = next(why.model.parameters())
-    normal = why.normalise(pixels).to(parameter.device, parameter.dtype)
-    return check_samples(as_output(why.model(normal), None), len(pixels)).float().cpu()
+
+    def forward(part: Tensor) -> Tensor:
+        normal = why.normalise(part).to(parameter.device, parameter.dtype)
+        return check_samples(as_output(why.model(normal), None), len(part)).float().cpu()
+
+    return in_parts(forward, pixels, parameter.device)
