@@ -319,6 +319,38 @@ def test_mixing_outside_attention_is_left_out_by_those_that_read_maps_alone() ->
         assert any(note.startswith(said.format(method)) for note in notes) == leaves_out
 
 
+def grid(x: Tensor) -> Tensor:
+    """(batch, channels, height, width)."""
+    return x.mT.unflatten(-1, (2, 3))
+
+
+def convolved(x: Tensor, kernel: int) -> Tensor:
+    weight = torch.linspace(-1, 1, WIDTH * WIDTH * kernel**2, dtype=x.dtype)
+    weight = weight.view(WIDTH, WIDTH, kernel, kernel)
+    return (stream := grid(x)) + F.conv2d(stream, weight, padding=kernel // 2)
+
+
+#: skip connections of a grid, channels first or last, and whether its tokens mix there
+GRIDS: dict[str, tuple[Part, bool]] = {
+    "3 x 3": (lambda net, x: convolved(x, 3), True),
+    "1 x 1": (lambda net, x: convolved(x, 1), False),
+    "channels last": (
+        lambda net, x: (x := x.unflatten(1, (2, 3))) + net.down(F.gelu(net.up(x))),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_grid_mixes_where_a_convolution_reads_neighbours(name: str) -> None:
+    part, mixes = GRIDS[name]
+    behind = Written(head=lambda net, x: net.head(part(net, x).reshape(len(x), -1, WIDTH)[:, 0]))
+    before = Written(before=lambda net, x: part(net, x).reshape(len(x), -1, WIDTH))
+    for model, said in ((behind, mixes), (before, False)):
+        notes = whyformer.Explainer(model)(features(), 1, "generic_attention").notes
+        assert any("mix tokens outside attention" in note for note in notes) == said
+
+
 PARTIAL: dict[str, Any] = {
     "in chunks": Written(lambda q, k, v: torch.cat([plain(c, k, v) for c in q.split(2, 2)], 2)),
     "sample by sample": Written(

@@ -41,10 +41,14 @@ class Block:
 
 @dataclass(eq=False)
 class Branch:
-    """A skip connection around something without attention that may mix tokens."""
+    """A skip connection around something without attention that may mix tokens.
+
+    ``maps`` is the number of attention maps before it: with none, a grid holds no tokens yet.
+    """
 
     entry: Tensor
     branch: Tensor
+    maps: int
 
 
 @dataclass(eq=False)
