@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import httpx2
@@ -15,10 +17,11 @@ import pytest
 
 from serving import running, wait_for
 from test_app_image import settled
+from whyformer.app import incoming
 from whyformer.app.examples import picture
 from whyformer.app.refusals import RefusalError
 from whyformer.app.server import make_app
-from whyformer.app.worker import AbandonedError, Job, Worker
+from whyformer.app.worker import ARRIVING, AbandonedError, Job, Worker
 from whyformer.methods import registry
 from whyformer.methods.registry import Method
 from whyformer.render.document import document
@@ -57,8 +60,8 @@ def taken(url: str) -> int:
     return httpx2.get(f"{url}/api/v1/health").json()["taken"]
 
 
-def post(url: str) -> httpx2.Response:
-    return httpx2.post(f"{url}/api/v1/explain", json=QUESTION, timeout=60)
+def post(url: str, question: dict[str, Any] = QUESTION) -> httpx2.Response:
+    return httpx2.post(f"{url}/api/v1/explain", json=question, timeout=60)
 
 
 def test_a_full_queue_says_when_to_come_back(models: list[Any], gate: Gate) -> None:
@@ -95,21 +98,38 @@ def test_clients_that_leave_free_their_places(models: list[Any], gate: Gate) -> 
         assert post(url).status_code == 200
 
 
-def test_a_body_that_never_ends_holds_its_place_for_a_while_only(
+def half_a_body(url: str) -> socket.socket:
+    host, port = url.removeprefix("http://").split(":")
+    line = socket.create_connection((host, int(port)), 20)
+    head = "POST /api/v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n"
+    line.sendall(f"{head}Content-Type: application/json\r\n\r\n{{".encode())
+    return line
+
+
+def test_bodies_that_never_end_keep_nobody_waiting(models: list[Any]) -> None:
+    """One place, and four bodies that do not arrive: a fifth request has its answer."""
+    app = make_app(models, places=1)
+    with running(app) as url, ExitStack() as lines:
+        for _ in range(4):
+            lines.enter_context(half_a_body(url))
+        assert post(url, {"text": "a film"}).status_code == 200
+
+
+def test_bodies_are_read_so_many_at_once(models: list[Any]) -> None:
+    with running(make_app(models, places=1)) as url, ExitStack() as lines:
+        for _ in range(ARRIVING):
+            lines.enter_context(half_a_body(url))
+        wait_for(lambda: post(url, {"text": "a film"}).status_code == 503)
+        lines.close()
+        wait_for(lambda: post(url, {"text": "a film"}).status_code == 200)
+
+
+def test_a_body_that_never_ends_is_waited_for_a_while_only(
     models: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import socket
-
-    import whyformer.app.incoming as incoming
-
     monkeypatch.setattr(incoming, "PATIENCE", 0.3)
-    with running(make_app(models, places=1)) as url:
-        host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), 5) as line:
-            head = "POST /api/v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n"
-            line.sendall(f"{head}Content-Type: application/json\r\n\r\n{{".encode())
-            assert line.recv(30).startswith(b"HTTP/1.1 408")
-        wait_for(lambda: taken(url) == 0)
+    with running(make_app(models, places=1)) as url, half_a_body(url) as line:
+        assert line.recv(30).startswith(b"HTTP/1.1 408")
 
 
 def test_the_page_cancels(models: list[Any], gate: Gate, browser: Any) -> None:

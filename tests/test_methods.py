@@ -58,8 +58,16 @@ def test_a_method_of_an_extra_says_what_to_install(name: str) -> None:
         whyformer.load("demo-text")("a joyless film", method=name)
 
 
-def test_listing_methods_does_not_import_torch() -> None:
-    code = "import sys, whyformer; whyformer.methods(); sys.exit('torch' in sys.modules)"
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import whyformer; whyformer.methods()",
+        "import whyformer.cli; whyformer.cli.main(['classes', 'demo-text'])",
+    ],
+    ids=["methods", "classes"],
+)
+def test_listing_does_not_import_torch(code: str) -> None:
+    code += "; import sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

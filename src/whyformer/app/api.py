@@ -77,8 +77,9 @@ def make_api(cache: RecordingCache, worker: Worker) -> APIRouter:
         request: Request, kind: type[Q], make: Callable[[Q, KeptRecording, Check], T]
     ) -> tuple[Q, T]:
         """Read the question, have it answered in the models' thread, or stop if nobody waits."""
-        with worker.place():
+        with worker.arrival():
             question, given = await read_question(request, kind)
+        with worker.place():
 
             def work(check: Check) -> T:
                 check()

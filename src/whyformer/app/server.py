@@ -26,7 +26,7 @@ from whyformer.errors import InputError, WhyformerError
 if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline
 
-#: requests that are read, waiting or running at once
+#: requests that are waiting or running at once
 PLACES = 24
 #: inputs whose recorded forwards are kept, at most, and how many megabytes they may take
 KEEP, MEMORY = 4, 384

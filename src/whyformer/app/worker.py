@@ -1,6 +1,6 @@
 """One thread for the models, and a bounded number of places before it.
 
-A request takes a place before its body is read and keeps it until the thread has done with it. One
+A request takes a place when its body is whole and keeps it until the thread has done with it. One
 that waits is dropped when its client leaves; one that runs stops at its next ``check``.
 """
 
@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from whyformer.app.refusals import RefusalError
+
+#: bodies that may be read at once, for each place: who sends slowly must not keep others waiting
+ARRIVING = 10
 
 T = TypeVar("T")
 Check = Callable[[], None]
@@ -46,19 +49,27 @@ class Job(Generic[T]):
 
 
 class Worker:
-    """Runs one job at a time; ``places`` requests at most are read, waiting or running."""
+    """Runs one job at a time; ``places`` requests at most are waiting or running."""
 
     def __init__(self, places: int) -> None:
         self.places = places
-        self.taken = 0
+        self.taken = self.arriving = 0
         self._thread = ThreadPoolExecutor(1, "whyformer-models")
 
     @contextmanager
+    def arrival(self) -> Iterator[None]:
+        """While a body is read; one that would find no place is not."""
+        refuse_beyond(self.places, self.taken)
+        refuse_beyond(self.places * ARRIVING, self.arriving)
+        self.arriving += 1
+        try:
+            yield
+        finally:
+            self.arriving -= 1
+
+    @contextmanager
     def place(self) -> Iterator[None]:
-        if self.taken >= self.places:
-            raise RefusalError(
-                503, f"{self.places} requests are being answered; try again in a second", wait=1
-            )
+        refuse_beyond(self.places, self.taken)
         self.taken += 1
         try:
             yield
@@ -86,6 +97,13 @@ class Worker:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def refuse_beyond(most: int, requests: int) -> None:
+    if requests >= most:
+        raise RefusalError(
+            503, f"{requests} requests are being answered; try again in a second", wait=1
+        )
 
 
 def heard(answer: asyncio.Future[Any]) -> None:

@@ -44,7 +44,9 @@ def add_to(commands: Any) -> None:
     for name, kind, default, metavar, said in TRAINING:
         group.add_argument(name, type=kind, default=default, metavar=metavar, help=said)
     parser.add_argument(
-        "--device", help="cpu, cuda or mps (default: a GPU where there is one, else cpu)"
+        "--device",
+        help="cpu, cuda or mps (default: a GPU where there is one, else cpu; training takes long, "
+        "and other commands take the cpu)",
     )
     add_threads(parser)
     parser.add_argument("--offline", action="store_true", help="never download")

@@ -80,9 +80,7 @@ def list_models(options: argparse.Namespace) -> None:
 
 def written_labels(name: str) -> list[str] | None:
     """The labels that a directory's configuration holds: no weights need be read for them."""
-    from whyformer.models.hugging_face import read_config
-    from whyformer.models.kinds import kind_of
-    from whyformer.targets import label_list
+    from whyformer.models.kinds import kind_of, read_config
 
     path = EMBEDDED[name].path if name in EMBEDDED else Path(os.path.expanduser(name))
     if what_is(path / "config.json") != FILE:
@@ -91,7 +89,9 @@ def written_labels(name: str) -> list[str] | None:
     labels = config.get("id2label")
     if not isinstance(labels, dict) or not all(key.isdecimal() for key in labels):
         return None
-    return label_list(labels) if kind_of(config, name).labelled else None
+    if not kind_of(config, name).labelled:
+        return None
+    return [str(labels[key]) for key in sorted(labels, key=int)]
 
 
 def list_classes(options: argparse.Namespace) -> None:

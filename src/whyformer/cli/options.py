@@ -292,8 +292,8 @@ def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
 def given_video(options: argparse.Namespace) -> CliInput | None:
     """The input as a video: one folder of frames or animation, for a model that reads videos."""
     from whyformer.models.catalogue import EMBEDDED
-    from whyformer.models.hugging_face import fetch, read_config
-    from whyformer.models.kinds import kind_of
+    from whyformer.models.hugging_face import fetch
+    from whyformer.models.kinds import kind_of, read_config
     from whyformer.models.loading import TIMM, looks_like_hub_id
 
     name, path = options.model, Path(options.input[0])

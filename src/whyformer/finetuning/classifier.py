@@ -27,8 +27,8 @@ from whyformer.files import FILE, what_is
 from whyformer.finetuning.settings import CUTS
 from whyformer.finetuning.texts import Part
 from whyformer.models.catalogue import EMBEDDED
-from whyformer.models.hugging_face import check_weights, fetch, load_model, read_config
-from whyformer.models.kinds import KINDS
+from whyformer.models.hugging_face import check_weights, fetch, load_model
+from whyformer.models.kinds import KINDS, read_config
 from whyformer.models.loading import TIMM, looks_like_hub_id
 
 Example = dict[str, Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from whyformer.errors import ModelError, first_line, nearest
 from whyformer.explainer import Explainer
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.models.images import ImagePipeline
-from whyformer.models.kinds import Kind, kind_of
+from whyformer.models.kinds import Kind, kind_of, read_config
 from whyformer.models.pipeline import Pipeline, move
 from whyformer.models.texts import TextPipeline
 from whyformer.models.vocabulary import fast, load_tokenizer
@@ -64,27 +63,6 @@ def load_directory(
     move(model, device)
     explainer = Explainer(model, **{"output": kind.output, **options})
     return kind.make(folder, name, explainer)
-
-
-def read_config(folder: Path, name: str) -> dict[str, Any]:
-    path = folder / "config.json"
-    if not path.is_file():
-        raise ModelError(
-            f"{name} has no config.json: it is not a model directory in Hugging Face's layout "
-            "(config.json, model.safetensors, and a processor or tokenizer)"
-        )
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise ModelError(f"{path} describes no model: expected an object with settings")
-    if "auto_map" in config:
-        raise ModelError(
-            f"{name} needs code from its own repository, which whyformer never runs; if you trust "
-            "it, load the model yourself and use whyformer.Explainer(model)"
-        )
-    return config
 
 
 def check_weights(folder: Path, name: str, allow_pickle: bool) -> None:

@@ -1,7 +1,11 @@
-"""Which kind of model an architecture is, by its name's end and its family, and who loads it."""
+"""Which kind of model an architecture is, by its name's end and its family, and who loads it.
+
+Nothing here loads torch: what stands in a configuration is told at once.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
@@ -123,6 +127,28 @@ FAMILIES = [
 
 #: model types that read no pixels but what another model found in them, and under which names
 READ_REGIONS = {"visual_bert": ["visual_embeds"], "lxmert": ["visual_feats", "visual_pos"]}
+
+
+def read_config(folder: Path, name: str) -> dict[str, Any]:
+    """The settings of a model directory, or a sentence that says why there are none."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ModelError(
+            f"{name} has no config.json: it is not a model directory in Hugging Face's layout "
+            "(config.json, model.safetensors, and a processor or tokenizer)"
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise ModelError(f"{path} describes no model: expected an object with settings")
+    if "auto_map" in config:
+        raise ModelError(
+            f"{name} needs code from its own repository, which whyformer never runs; if you trust "
+            "it, load the model yourself and use whyformer.Explainer(model)"
+        )
+    return config
 
 
 def kind_of(config: dict[str, Any], name: str) -> Kind:
