@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -67,3 +68,26 @@ def reading(page: Any) -> str:
 def background(page: Any, word: str) -> str:
     unit = page.locator(".why-unit", has_text=word).first
     return unit.evaluate("(span) => getComputedStyle(span).backgroundColor")
+
+
+@pytest.fixture
+def open_report(tab: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Open a document; afterwards nothing may have happened but reading the file."""
+    from whyformer.render.report import report_html
+
+    page, events = tab
+    path = tmp_path / "report.html"
+
+    def open_document(document: dict[str, Any], width: int = 1100, scheme: str = "light") -> Any:
+        path.write_text(report_html(document), encoding="utf-8")
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        page.mouse.move(0, 0)
+        events.clear()
+        page.goto(path.as_uri())
+        return page
+
+    yield open_document
+    assert [event for event in events if not event.startswith("request: data:")] == [
+        f"request: {path.as_uri()}"
+    ]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-pytest_plugins = ["browsing", "command_line", "releasing", "serving", "tuning"]
+pytest_plugins = ["browsing", "command_line", "releasing", "serving", "text_models", "tuning"]
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 GOLDEN = Path(__file__).with_name("golden")

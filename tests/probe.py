@@ -11,6 +11,8 @@ from torch import Tensor, nn
 import oracle
 from whyformer.engine import PRESETS, Table, Trace, record
 
+Part = Callable[..., Tensor]
+
 TABLES = sorted(oracle.TABLES)
 every_table = pytest.mark.parametrize(("preset", "table"), TABLES)
 every_preset = pytest.mark.parametrize("preset", ["paper", "reference", "stable"])
@@ -19,7 +21,7 @@ every_preset = pytest.mark.parametrize("preset", ["paper", "reference", "stable"
 class Probe(nn.Module):
     """Any function as a model; the attention beside it is what makes it a Transformer."""
 
-    def __init__(self, part: Callable[..., Tensor]) -> None:
+    def __init__(self, part: Part) -> None:
         super().__init__()
         self.part = part
 
@@ -29,14 +31,14 @@ class Probe(nn.Module):
         return self.part(*inputs).flatten(1)
 
 
-def recorded(part: Callable[..., Tensor], *inputs: Tensor) -> tuple[Trace, tuple[Tensor, ...]]:
+def recorded(part: Part, *inputs: Tensor) -> tuple[Trace, tuple[Tensor, ...]]:
     probe = Probe(part)
     trace = record(probe, inputs)
     return trace, tuple(root.leaf for root in trace.seen.roots)
 
 
 def relevances(
-    part: Callable[..., Tensor], inputs: tuple[Tensor, ...], relevance: Tensor, table: Table
+    part: Part, inputs: tuple[Tensor, ...], relevance: Tensor, table: Table
 ) -> tuple[Tensor, ...]:
     """The relevance of every input of a part, given that of its output."""
     trace, roots = recorded(part, *inputs)
@@ -69,3 +71,15 @@ def close(found: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
 def learned_tolerance(preset: str, table: str) -> float:
     """The stable preset's Eq. 5 takes three products and gives 1e-5 of |x| |w| away."""
     return 1e-3 if (preset, table) == ("stable", "attribution") else 1e-9
+
+
+def through(part: Part, inputs: tuple[Tensor, ...], slot: Tensor, table: Table) -> list[Tensor]:
+    """What arrives at each input; nothing is zero."""
+    found = relevances(part, inputs, slot, table)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True)]
+
+
+def derivative(part: Part, inputs: tuple[Tensor, ...], slot: Tensor) -> list[Tensor]:
+    """Autograd's gradient, without the engine."""
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    return list(torch.autograd.grad(part(*leaves), leaves, slot))

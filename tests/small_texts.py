@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import transformers
 
 from small_images import write
+from whyformer import InputError, Pipeline
 from zoo import TEXT
 
 SENTENCES = [
@@ -106,3 +108,20 @@ def stir(model: torch.nn.Module) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
+
+
+def words(count: int, shift: int = 0) -> str:
+    """A text with exactly that many pieces: every word is one."""
+    return " ".join(WORDS[(i * i + shift) % len(WORDS)] for i in range(count))
+
+
+def refused(why: Pipeline, text: Any, **how: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        why(text, **how)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def joined(explanation: Any, sample: int = 0) -> str:
+    return "".join(p.gap + p.text for p in explanation.pieces[sample] if p.word is not None)

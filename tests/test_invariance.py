@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+import transformers as T
+from torch import Tensor, nn
 
 import whyformer
 from zoo import CASES, Case, quick, text
@@ -118,3 +119,49 @@ def test_matrix_holds_the_pooled_row() -> None:
         explanation = whyformer.Explainer(model)(inputs, method=method, matrix=True)
         assert explanation.matrix.shape == (2, 17, 17)
         assert close(explanation.matrix[:, 0], explanation.relevance)
+
+
+# -- rotary positions
+
+
+class DoubleRotary(nn.Module):
+    """Llama's angles in double precision: its own are single, whatever the model is."""
+
+    def __init__(self, frequencies: Tensor) -> None:
+        super().__init__()
+        self.frequencies = frequencies.double()
+
+    def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        angles = position_ids[..., None].double() * self.frequencies
+        angles = torch.cat([angles, angles], -1)
+        return angles.cos(), angles.sin()
+
+
+@pytest.mark.parametrize("preset", ["stable", "paper"])
+@pytest.mark.parametrize("head", ["LlamaForCausalLM", "LlamaForSequenceClassification"])
+def test_positions_that_are_all_shifted(head: str, preset: str) -> None:
+    """Rotary attention knows distances alone; so does what explains it."""
+    config = T.LlamaConfig(
+        vocab_size=99, hidden_size=32, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=64, max_position_embeddings=64, num_labels=3,
+        pad_token_id=0,
+    )  # fmt: skip
+    model = getattr(T, head)(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.15)
+    model = model.double().eval()
+    model.model.rotary_emb = DoubleRotary(model.model.rotary_emb.inv_freq)
+    explainer = whyformer.Explainer(model)
+    ids, places = torch.randint(5, 90, (2, 9)), torch.arange(9).expand(2, 9)
+
+    def asked(position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        inputs = {"input_ids": ids, "position_ids": position_ids}
+        with torch.no_grad():
+            logits = model(**inputs).logits
+        return logits, explainer(inputs, 1, preset=preset).relevance
+
+    logits, relevance = asked(places)
+    for shifted, plain in zip(asked(places + 7), (logits, relevance), strict=True):
+        assert (shifted - plain).abs().max() <= 1e-8 * plain.abs().max()
+    assert (asked(places * 2)[0] - logits).abs().max() > 1e-3
