@@ -10,7 +10,9 @@ import pytest
 import torch
 from hypothesis import settings
 
-pytest_plugins = ["browsing", "command_line", "releasing", "serving", "text_models", "tuning"]
+pytest_plugins = """
+browsing command_line galleries releasing serving spoiling text_models tuning
+""".split()
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 GOLDEN = Path(__file__).with_name("golden")

@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from whyformer.render.figure import Figure, Writing
+from whyformer.render.look import Look
+from whyformer.render.pages import text_figure
+from whyformer.render.prose import StyledWord
 from whyformer.render.sheet import ClassScore, Sheet, View
 from whyformer.words import Piece
 
@@ -22,6 +26,7 @@ HOSTILE = [
     "{{x}} {title} %s",
 ]
 
+GREY = (150, 150, 150)
 CAT = ClassScore(0, "cat", 2.0, 0.7)
 DOG = ClassScore(1, "dog", 1.0, 0.3)
 
@@ -64,3 +69,21 @@ def one_hot(rows: int, columns: int, *where: tuple[int, int]) -> np.ndarray:
     for place in where:
         scores[place] = 1.0
     return scores
+
+
+def canvas(size: tuple[int, int] = (60, 30), colour: tuple[int, int, int] = GREY) -> Image.Image:
+    return Image.new("RGB", size, colour)
+
+
+def mark(text: str, gap: str = " ") -> StyledWord:
+    return StyledWord(text, gap, 1.0, 1.0, (200, 220, 255), (17, 17, 17))
+
+
+def said(sheet: Sheet, **look: object) -> list[str]:
+    """What a figure says, without the words of the text."""
+    figure = text_figure(sheet, look=Look(**look))  # type: ignore[arg-type]
+    return [mark.text for mark in figure.marks if isinstance(mark, Writing) and not mark.title]
+
+
+def letters(figure: Figure) -> list[Writing]:
+    return [mark for mark in figure.marks if isinstance(mark, Writing) and mark.title]

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from PIL import Image, features
+from PIL import Image
 
-from sheets import CAT, DOG, plain_text, text_sheet
+from sheets import CAT, DOG, letters, mark, plain_text, said, text_sheet
 from whyformer import InputError
 from whyformer.render.colour import PLAIN, ink, scale
 from whyformer.render.figure import Box, Figure, Writing
-from whyformer.render.fonts import OWN, base_face, face_of, font_notes, missing, text_width
+from whyformer.render.fonts import OWN, text_width
 from whyformer.render.fragment import html_fragment
 from whyformer.render.look import Look
 from whyformer.render.pages import (
@@ -27,7 +27,7 @@ from whyformer.render.pages import (
     text_picture,
 )
 from whyformer.render.prose import StyledWord, heading, marked_words, side_by_side
-from whyformer.render.sheet import Sheet, View
+from whyformer.render.sheet import View
 from whyformer.words import Piece
 
 JOYLESS = [
@@ -41,10 +41,6 @@ JOYLESS = [
 SCORES = np.array([9.0, 0.1, 0.4, 0.0, 0.0, 9.0])
 SIGNED = np.array([9.0, 0.1, 0.4, 0.0, -0.3, -9.0])
 SCREEN = Look(dpi=96)
-
-
-def mark(text: str, gap: str = " ") -> StyledWord:
-    return StyledWord(text, gap, 1.0, 1.0, (200, 220, 255), (17, 17, 17))
 
 
 def lines(words: list[StyledWord], width: float = COLUMN) -> list[str]:
@@ -107,18 +103,8 @@ def test_the_maximum_stands_beside_the_words() -> None:
     assert weak[1].colour == tuple(scale(ink(1))[64].tolist())
 
 
-def said(sheet: Sheet, **look: object) -> list[str]:
-    """What a figure says, without the words of the text."""
-    figure = text_figure(sheet, look=Look(**look))  # type: ignore[arg-type]
-    return [mark.text for mark in figure.marks if isinstance(mark, Writing) and not mark.title]
-
-
 def grounds(figure: Figure) -> list[Box]:
     return [mark for mark in figure.marks if isinstance(mark, Box)]
-
-
-def letters(figure: Figure) -> list[Writing]:
-    return [mark for mark in figure.marks if isinstance(mark, Writing) and mark.title]
 
 
 def test_classes_keep_their_colours_however_they_are_asked_for() -> None:
@@ -201,28 +187,6 @@ def test_nothing_leaves_the_column(words: list[StyledWord]) -> None:
 def test_all_text_is_kept() -> None:
     words = [mark("x" * 200), mark("y"), mark("z" * 90, "")]
     assert "".join(lines(words)) == "x" * 200 + "y" + "z" * 90
-
-
-# --- which way it is read ------------------------------------------------------------------------
-
-
-def across(text: str) -> list[str]:
-    """The words of one line from left to right."""
-    placed, _ = lay_out([mark(word, " ") for word in text.split()])
-    return [spot.word.text for spot in sorted(placed, key=lambda spot: spot.x)]
-
-
-def test_right_to_left_scripts_run_from_the_right_edge() -> None:
-    placed, _ = lay_out([mark(word) for word in "هذا الفيلم رائع".split()])
-    assert [spot.x for spot in placed] == sorted(spot.x for spot in placed)
-    assert [spot.word.text for spot in placed] == ["رائع", "الفيلم", "هذا"]
-    assert placed[-1].x + placed[-1].width == pytest.approx(COLUMN)
-    assert all(spot.rtl for spot in placed)
-
-
-def test_directions_mix_as_unicode_wants() -> None:
-    assert across("a good שלום עולם film") == ["a", "good", "עולם", "שלום", "film"]
-    assert across("שלום a good עולם 12 30") == ["30", "12", "עולם", "a", "good", "שלום"]
 
 
 # --- the picture ---------------------------------------------------------------------------------
@@ -326,80 +290,6 @@ def test_notes_stand_below() -> None:
     noted = text_picture(text_sheet(JOYLESS, view, notes=["read in windows"]))
     assert noted.height > bare.height
     assert (np.asarray(noted)[bare.height - 2 * MARGIN :] != 255).any()
-
-
-# --- scripts -------------------------------------------------------------------------------------
-
-
-SCRIPTS = {
-    "Chinese": "这部电影非常好看",
-    "Arabic": "هذا الفيلم رائع جدا",
-    "Hebrew": "שלום עולם",
-    "Devanagari": "हिन्दी फिल्म बहुत",
-    "emoji": "🙂 👩‍👩‍👧 🤮",
-    "accents": "naïve café",
-}
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_every_script_that_has_a_font_is_drawn(script: str) -> None:
-    """No letter is the box that stands for a missing one: all differ."""
-    text = SCRIPTS[script]
-    if missing(text):
-        pytest.skip(f"no font for {script} is installed")
-    words = [plain_text(cluster) for cluster in dict.fromkeys(text.replace(" ", "")[:3])]
-    drawn = [np.asarray(text_picture(sheet, look=SCREEN)) for sheet in words]
-    for one, other in pairwise(drawn):
-        assert (one != other).any()
-    assert not font_notes(text)
-
-
-def test_letters_are_joined_where_their_script_wants_it() -> None:
-    """Arabic letters in a word are narrower than the same letters alone."""
-    if missing("رائع") or not features.check("raqm"):
-        pytest.skip("no font for Arabic, or no raqm")
-    face = base_face("رائع")
-    alone = sum(text_width(letter, TYPE, face) for letter in "عععع")
-    assert text_width("عععع", TYPE, face) < 0.9 * alone
-
-
-def test_coloured_emoji_keep_their_colours() -> None:
-    face = face_of("😍", OWN)
-    if face is None or not face.fixed:
-        pytest.skip("no font of coloured emoji is installed")
-    sheet = text_sheet([Piece("😍", "", 0)], View("gradcam", CAT, np.zeros(1)))
-    pixels = np.asarray(text_picture(sheet)).astype(int)[140:]
-    assert (np.ptp(pixels, axis=-1) > 100).sum() > 100
-    joined, woman = text_width("👩‍👩‍👧", TYPE, OWN), text_width("👩", TYPE, OWN)
-    assert joined == pytest.approx(woman, rel=0.2)
-
-
-def test_a_sentence_says_which_letters_have_no_font() -> None:
-    (note,) = font_notes("a \U0010fffd film")
-    assert "U+10FFFD" in note
-    assert "save .html" in note
-    assert any("U+10FFFD" in text for text in said(plain_text("\U0010fffd")))
-
-
-@pytest.mark.parametrize(
-    "text", ["a\u0301 \u200d \u202e", "\x00 \x1b[31m \x9b", "\u200b", "\ufeff"]
-)
-def test_unseen_letters_can_be_drawn(text: str) -> None:
-    assert text_picture(plain_text(text)).width > 0
-    assert "why cat?" in html_fragment(plain_text(text))
-
-
-def test_a_text_of_special_tokens_alone_is_blank() -> None:
-    sheet = text_sheet([Piece("[CLS]", " ", None)], View("lrp", CAT, np.ones(1)))
-    assert not letters(text_figure(sheet))
-
-
-def test_one_text_has_one_typeface() -> None:
-    """An accent does not change the letters beside it: both words are equally wide."""
-    if missing("é"):
-        pytest.skip("no font with accents is installed")
-    cafe, accented, _ = lay_out([mark("cafe"), mark("café"), mark("|")])[0]
-    assert cafe.width == pytest.approx(accented.width, abs=0.5)
 
 
 # --- the fragment for notebooks ------------------------------------------------------------------

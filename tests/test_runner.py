@@ -1,26 +1,20 @@
-"""Runs: what is finished is kept, what was killed goes on, and many processes equal one."""
+"""Runs: what is finished is kept, and what does not belong together is not mixed."""
 
 from __future__ import annotations
 
 import json
-import os
-import random
-import resource
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 import torch
 
 import whyformer
+from runs import FEW, figures, point
 from whyformer import provenance
 from whyformer.errors import InputError, OutputError
 from whyformer.evaluation import evaluate
@@ -33,43 +27,10 @@ from whyformer.models.catalogue import EMBEDDED
 from whyformer.provenance import digest_of
 from whyformer.run_folder import Appender
 
-FEW = ("transformer_attribution", "rollout")
-SOURCE = str(Path(__file__).resolve().parents[1] / "src")
-#: enough samples for a kill to fall between them
-COMMAND = ("evaluate", "segmentation", "--limit", "40", "--methods", ",".join(FEW), "-q", "--out")
-TWO_RANKS = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
-
 
 @pytest.fixture(scope="module")
 def why() -> Any:
     return whyformer.load("demo-vision")
-
-
-def point(why: Any, folder: Path, **options: Any) -> Any:
-    given = {"methods": FEW, "limit": 4, "out": folder, "progress": False, **options}
-    return evaluate("pointing", why, **given)
-
-
-def figures(folder: Path) -> Any:
-    """All but the times, which are never the same."""
-    found = json.loads((folder / "results.json").read_text())
-    found.pop("cost", None)
-    return found
-
-
-def start(folder: Path, *launcher: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", *launcher, "whyformer", *COMMAND, str(folder)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": SOURCE},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-
-
-def finish(folder: Path, *launcher: str) -> None:
-    process = start(folder, *launcher)
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said.decode()[-3000:]
 
 
 class TestResuming:
@@ -291,82 +252,6 @@ def nudge_weights(why: Any) -> Any:
     return why
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
-    """A run left in peace, and how long it took."""
-    folder = tmp_path_factory.mktemp("whole")
-    began = time.monotonic()
-    finish(folder)
-    return folder, time.monotonic() - began
-
-
-@pytest.mark.slow
-class TestKilling:
-    """``kill -9`` at random moments, five times over; the end is that of a run left in peace."""
-
-    @pytest.mark.parametrize("launcher", [(), TWO_RANKS], ids=["one process", "two ranks"])
-    def test_five_kills(
-        self, whole: tuple[Path, float], tmp_path: Path, launcher: tuple[str, ...]
-    ) -> None:
-        expected, duration = whole
-        moments = random.Random(len(launcher))
-        for attempt in range(5):
-            process = start(tmp_path, *launcher)
-            try:
-                process.wait(moments.uniform(0.3, 1.0) * duration)
-            except subprocess.TimeoutExpired:
-                family = psutil.Process(process.pid).children(recursive=True)
-                workers = [p for p in family if p.name().startswith("python")]
-                if workers and attempt % 2:
-                    workers[-1].kill()  # one rank dies, and its launcher stops the others
-                else:
-                    process.kill()
-                    for each in family:
-                        each.kill()
-                process.communicate(timeout=120)
-                psutil.wait_procs(family, timeout=60)
-        finish(tmp_path, *launcher)
-        assert figures(tmp_path) == figures(expected)
-        done = [(r["key"], r["method"]) for r in read_records(tmp_path)]
-        assert len(done) == len(set(done)) == 80
-
-    def test_two_ranks_equal_one(self, whole: tuple[Path, float], tmp_path: Path) -> None:
-        finish(tmp_path, *TWO_RANKS)
-        shards = sorted(tmp_path.glob("records-*.jsonl"))
-        assert [len(shard.read_text().splitlines()) for shard in shards] == [40, 40]
-        assert figures(tmp_path) == figures(whole[0])
-
-
-class TestFullDisk:
-    def test_a_full_disk_leaves_a_run_that_goes_on(self, why: Any, tmp_path: Path) -> None:
-        """The file system takes no more bytes after a few records."""
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        point(why, tmp_path / "whole")
-        size = (tmp_path / "whole" / "records-0.jsonl").stat().st_size
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))
-        try:
-            with pytest.raises(OutputError, match="what was done is kept"):
-                point(why, tmp_path / "full")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        kept = (tmp_path / "full" / "records-0.jsonl").read_bytes()
-        assert kept.endswith(b"\n")
-        assert 0 < kept.count(b"\n") < 8
-        point(why, tmp_path / "full")
-        assert figures(tmp_path / "full") == figures(tmp_path / "whole")
-
-    def test_an_unwritable_folder(self, why: Any, tmp_path: Path) -> None:
-        tmp_path.chmod(0o500)
-        place = Path("/proc") if os.geteuid() == 0 else tmp_path  # root may write elsewhere
-        with pytest.raises(OutputError, match="cannot write"):
-            point(why, place / "run")
-
-    def test_a_folder_that_is_a_file(self, why: Any, tmp_path: Path) -> None:
-        (tmp_path / "run").write_text("")
-        with pytest.raises(OutputError, match="cannot write"):
-            point(why, tmp_path / "run")
-
-
 class TestCache:
     def test_another_run_asks_no_method_again(
         self, why: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -407,17 +292,3 @@ class TestCache:
 
 def _never(*_: object) -> None:
     raise AssertionError("the model was asked again")
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_samples(why: Any, tmp_path: Path) -> None:
-    """Ten times as many samples leave the process as it was; the benchmark does 10,000."""
-    process = psutil.Process()
-    sizes = []
-    for count in (20, 200):
-        evaluate(
-            "segmentation", why, Scenes(1, count), methods=["raw_attention"],
-            out=tmp_path / str(count), progress=False,
-        )  # fmt: skip
-        sizes.append(process.memory_info().rss)
-    assert sizes[1] - sizes[0] < 30e6
