@@ -169,6 +169,14 @@ def test_a_smooth_map_is_the_one_that_is_evaluated() -> None:
     np.testing.assert_allclose(stretched(view.share, (96, 64)), wanted, atol=1e-5)
 
 
+def test_a_frame_of_a_video_does_not_colour_the_next() -> None:
+    share = np.array([[0.0, 1.0, 0.0, 0.0]])
+    heat = stretched(share, (80, 10), frames=2)
+    assert heat[:, 40:].max() == 0
+    np.testing.assert_array_equal(heat[:, :40], stretched(share[:, :2], (40, 10)))
+    assert stretched(share, (80, 10))[:, 40:].max() > 0.4
+
+
 def test_a_signed_bar_has_both_ends_and_grey_between() -> None:
     bar = np.asarray(colour_bar(4, 101, map_colours(True), signed=True)).astype(int)
     assert bar[0, 0].tolist() == STRONGEST

@@ -12,7 +12,7 @@ from torch import Tensor
 from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
-from whyformer.explanation import Explanation
+from whyformer.explanation import NEXT_WORD, Explanation
 from whyformer.models.answers import USUAL, RecordedAnswer, Source
 from whyformer.models.hearing import alone, ear_of, prepared_example, with_sound
 from whyformer.models.hugging_face import quiet_transformers
@@ -46,6 +46,7 @@ class AnsweringPipeline(Pipeline):
         self.vocabulary = Vocabulary(tokenizer, len(head.get_output_embeddings().weight))
         if not explainer.labels_given:
             explainer.labels = self.vocabulary.names
+        explainer.problem = NEXT_WORD
 
     @property
     def tokenizer(self) -> Any:

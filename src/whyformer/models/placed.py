@@ -21,6 +21,7 @@ class OneText(TextPipeline):
     @classmethod
     def load(cls, folder: Path, name: str, explainer: Explainer) -> Self:
         tokenizer = load_tokenizer(folder, name)
+        explainer.problem = cls.kind
         return cls(name, explainer, tokenizer, longest_text(explainer.model, tokenizer))
 
     def one(self, inputs: Any) -> TextInput:

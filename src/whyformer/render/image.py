@@ -32,10 +32,27 @@ def enlarged(image: Image.Image, least: int = LEAST_SIDE) -> Image.Image:
     return image.resize(size, Image.Resampling.BICUBIC)
 
 
-def stretched(share: np.ndarray, size: tuple[int, int], smooth: bool = True) -> np.ndarray:
-    """A patch map at an image's (width, height): bilinear, as ``Explanation.image_map``."""
+def stretched(
+    share: np.ndarray, size: tuple[int, int], smooth: bool = True, frames: int = 1
+) -> np.ndarray:
+    """A patch map at an image's (width, height): bilinear, as ``Explanation.image_map``.
+
+    A video's ``frames`` side by side are stretched each on its own: none colours the next.
+    """
     how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
-    return np.asarray(Image.fromarray(share.astype(np.float32)).resize(size, how)).clip(-1, 1)
+    edges = seams(size[0], frames)
+    pieces = [
+        np.asarray(Image.fromarray(piece).resize((right - left, size[1]), how))
+        for piece, left, right in zip(
+            np.split(share.astype(np.float32), frames, 1), edges, edges[1:], strict=False
+        )
+    ]
+    return np.concatenate(pieces, 1).clip(-1, 1)
+
+
+def seams(width: int, frames: int) -> list[int]:
+    """Where frames side by side begin, and where the last one ends."""
+    return [round(i * width / frames) for i in range(frames + 1)]
 
 
 def overlay(
@@ -47,6 +64,7 @@ def overlay(
     contour: float | None = None,
     colours: Colours | None = None,
     line: int = 1,
+    frames: int = 1,
 ) -> Image.Image:
     """The map over the image, as transparent as it is weak.
 
@@ -54,7 +72,7 @@ def overlay(
     the patches as they are. ``contour`` draws a line around everything above that strength,
     ``line`` pixels wide.
     """
-    heat = stretched(share, image.size, smooth)
+    heat = stretched(share, image.size, smooth, frames)
     ground = image.convert("RGB").convert("RGB", _dimmed(opacity))
     mixed = blended(ground, heat, opacity, colours or map_colours(False))
     if not smooth:
@@ -133,6 +151,12 @@ def words_bar(width: int, height: int, colours: Colours, signed: bool) -> Image.
     """The scale of a text's colours, lying: strongest at the right."""
     strength = np.linspace(-1 if signed else 0, 1, max(width, 2))[None]
     return Image.fromarray(np.ascontiguousarray(np.repeat(colours.of(strength), height, 0)))
+
+
+def draw_seams(image: Image.Image, frames: int, line: int) -> None:
+    """White lines between the frames of a video."""
+    for seam in seams(image.width, frames)[1:-1]:
+        image.paste("white", (seam - line, 0, seam + line, image.height))
 
 
 def draw_frame(image: Image.Image, box: Sequence[float], line: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from PIL import Image, ImageDraw
 
 from whyformer.photo import Crop
-from whyformer.render.image import draw_frame, faded, overlay
+from whyformer.render.image import draw_frame, draw_seams, faded, overlay
 from whyformer.render.look import Look
 from whyformer.render.palettes import map_colours
 from whyformer.render.sheet import Sheet, View
@@ -34,9 +34,9 @@ def mapped(
     ground = ground_of(sheet, look).resize(size, Image.Resampling.BICUBIC)
     crop = crop_drawn(sheet, look)
     if crop is None:
-        return _with_map(ground, view, look, line)
+        return _with_map(ground, view, look, line, sheet.frames)
     top, left, bottom, right = crop.scaled((ground.height, ground.width)).box
-    seen = _with_map(ground.crop((left, top, right, bottom)), view, look, line)
+    seen = _with_map(ground.crop((left, top, right, bottom)), view, look, line, sheet.frames)
     ground = faded(ground)
     pen = ImageDraw.Draw(ground)
     for width, colour in ((2 * line, (255, 255, 255)), (line, (32, 33, 36))):
@@ -46,8 +46,11 @@ def mapped(
     return ground
 
 
-def _with_map(image: Image.Image, view: View | None, look: Look, line: int) -> Image.Image:
+def _with_map(
+    image: Image.Image, view: View | None, look: Look, line: int, frames: int
+) -> Image.Image:
     if view is None:
+        draw_seams(image, frames, line)
         return image
     shown = overlay(
         image,
@@ -57,7 +60,9 @@ def _with_map(image: Image.Image, view: View | None, look: Look, line: int) -> I
         contour=look.contour,
         colours=map_colours(view.signed, look.colours),
         line=line,
+        frames=frames,
     )
+    draw_seams(shown, frames, line)
     if view.box is not None:
         draw_frame(shown, view.box, 2 * line)
     return shown

@@ -144,11 +144,11 @@ def _image_block(sheet: Sheet, view: View, colour: bool, side: int, look: Look) 
         colours = map_colours(view.signed, look.colours)
         drawn = overlay(
             large, view.share, opacity=look.opacity, smooth=look.smooth, contour=look.contour,
-            colours=colours,
+            colours=colours, frames=sheet.frames,
         )  # fmt: skip
         small = drawn.resize((side, height), Image.Resampling.BOX)
         return half_blocks(small).split("\n")
-    heat = stretched(view.share, (side, height // 2))
+    heat = stretched(view.share, (side, height // 2), frames=sheet.frames)
     return ["".join(_sign(value) for value in row) for row in heat.tolist()]
 
 

@@ -3,6 +3,8 @@
 import { get } from "./api.js";
 
 const MOST_SHOWN = 8;
+/** What models do whose classes are the words that they know. */
+const OF_WORDS = ["language", "translation", "speech", "blanks"];
 
 /** A search box that calls pick(index); it stays the same element for all documents. */
 export function makeSearch(pick) {
@@ -38,7 +40,7 @@ export function makeSearch(pick) {
       const { found, classes } = await get(`classes?${query}`, latest.signal);
       list.replaceChildren(...classes.map(result));
       const more = found > classes.length ? `, ${classes.length} shown` : "";
-      count.textContent = found ? `${found} found${more}` : "No class holds these letters";
+      count.textContent = found ? `${found} found${more}` : `No ${OF_WORDS.includes(model.task) ? "word" : "class"} holds these letters`;
     } catch (error) {
       if (error.name !== "AbortError") count.textContent = error.message;
     }
@@ -64,7 +66,8 @@ export function makeSearch(pick) {
       if (model?.name !== next.name) clear();
       model = next;
       node.hidden = next.classes !== null && next.classes <= 5;
-      const all = next.classes === null ? "Class number" : `Search all ${next.classes} classes`;
+      const many = OF_WORDS.includes(next.task) ? "words" : "classes";
+      const all = next.classes === null ? "Class number" : `Search all ${next.classes} ${many}`;
       box.placeholder = all;
       box.setAttribute("aria-label", all);
     },

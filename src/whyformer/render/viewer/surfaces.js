@@ -5,21 +5,23 @@
   const { el, clamp, lerp, shade, css, inkOn } = globalThis.whyformerTools;
 
   /** For each of count * zoom places along an axis: two neighbours, the weight of the second.
-      Bilinear, as the map that is evaluated. */
-  function neighbours(count, zoom) {
+      Bilinear, as the map that is evaluated; the last of a frame is no neighbour of the next. */
+  function neighbours(count, zoom, frames = 1) {
+    const each = count / frames;
     return Array.from({ length: count * zoom }, (_, i) => {
-      const x = clamp((i + 0.5) / zoom - 0.5, 0, count - 1);
+      const first = each * Math.floor(i / zoom / each);
+      const x = clamp((i + 0.5) / zoom - 0.5, first, first + each - 1);
       const f = x - Math.floor(x);
-      return [Math.floor(x), Math.min(Math.floor(x) + 1, count - 1), f];
+      return [Math.floor(x), Math.min(Math.floor(x) + 1, first + each - 1), f];
     });
   }
 
-  function drawHeat(canvas, shares, rows, columns, zoom, palette) {
+  function drawHeat(canvas, shares, rows, columns, zoom, palette, frames) {
     canvas.width = columns * zoom;
     canvas.height = rows * zoom;
     const context = canvas.getContext("2d");
     const pixels = context.createImageData(canvas.width, canvas.height);
-    const across = neighbours(columns, zoom);
+    const across = neighbours(columns, zoom, frames);
     let offset = 0;
     for (const [above, below, down] of neighbours(rows, zoom)) {
       for (const [left, right, over] of across) {
@@ -32,7 +34,7 @@
     context.putImageData(pixels, 0, 0);
   }
 
-  function imageSurface(image, title) {
+  function imageSurface(image, title, frames) {
     const [rows, columns] = image.grid;
     const canvas = el("canvas", { class: "why-heat", role: "img" });
     const hover = el("div", { class: "why-cell why-cell-hover" });
@@ -67,7 +69,7 @@
     function paint({ shares, label, state, palette, box }) {
       showFrame(box);
       const zoom = state.smooth ? Math.max(1, Math.round(240 / Math.max(rows, columns))) : 1;
-      drawHeat(canvas, shares, rows, columns, zoom, palette);
+      drawHeat(canvas, shares, rows, columns, zoom, palette, frames);
       canvas.classList.toggle("why-crisp", !state.smooth);
       canvas.style.opacity = state.opacity / 100;
       canvas.setAttribute("aria-label", `Heat map: ${label}`);

@@ -223,6 +223,10 @@
       multi_label_classification: "Classes, each on its own",
       regression: "Output",
       next_word: "Next word",
+      tags: "Tags",
+      answers: "Answers",
+      choices: "Endings",
+      blanks: "Word in the blank",
     };
     const spoken = own && Boolean(data.others);
     const rail = [
@@ -259,7 +263,7 @@
     /** Panels of further inputs have no rows of single tokens, so nothing is chosen there. */
     function makePanel(part) {
       const surface = part.isImage
-        ? imageSurface(part.image, data.title)
+        ? imageSurface(part.image, data.title, part.frames)
         : textSurface(part.pieces, part.units);
       const node = surface.node;
       node.tabIndex = 0;
