@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -339,6 +340,30 @@ def test_a_prompt_of_thousands_of_tokens(tmp_path: Path) -> None:
         assert found.matrix is None
         assert found.relevance[0, :2001].any()
         assert not found.relevance[0, 2001:].any()
+
+
+@pytest.mark.slow
+def test_a_real_model_reads_two_thousand_tokens(tmp_path: Path) -> None:
+    """Its configuration ends at 256 tokens, as its training did; its weights go on."""
+    kept = shared("data", "stories15M")
+    for file in kept.iterdir():
+        if file.name != "config.json":
+            (tmp_path / file.name).symlink_to(file)
+    config = json.loads((kept / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 2048}))
+    why = whyformer.load(tmp_path)
+    story = f"{PROMPT} girl named Lily. She saw a big red ball, and it was too high."
+    prompt = " ".join([story] * 74 + [PROMPT])
+    last = why(prompt, " girl", "witness")
+    assert len(why.read(prompt)) == last.relevance.shape[-1] >= 2000
+    assert last.relevance.isfinite().all()
+    assert max(last.words()[0], key=lambda word: word[1])[0] == "little"
+    start = " ".join([story] * 8)
+    alone = whyformer.load(kept)(start, " Once", "transformer_attribution").relevance
+    pieces = alone.shape[-1]
+    early = why(prompt, " Once", "transformer_attribution", position=pieces - 1).relevance
+    assert torch.allclose(early[:, :pieces], alone, rtol=0, atol=1e-4 * float(alone.max()))
+    assert not early[:, pieces:].any()
 
 
 @pytest.mark.slow
