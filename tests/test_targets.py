@@ -194,6 +194,15 @@ def test_labels_that_hold_the_word_come_first() -> None:
         class_index("tnech", len(IMAGENET), IMAGENET)
 
 
+@pytest.mark.parametrize("word", ["catt", "Catt"])
+def test_a_misspelt_word_inside_a_label_is_found(word: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        class_index(word, len(IMAGENET), IMAGENET)
+    assert str(caught.value) == (
+        f"no label {word!r}; did you mean 'tabby, tabby cat' or 'tiger cat' or 'Egyptian cat'?"
+    )
+
+
 def test_typed_classes_are_counted_from_zero() -> None:
     assert from_word("5", None) == 5
     assert from_word("-5", ["-5", "x"]) == "-5"

@@ -39,14 +39,15 @@ class NumericalError(WhyformerError, ArithmeticError):
     """A map would have held NaN or infinity; it is not returned."""
 
 
-#: names that hold a word, told of
-MOST_HOLDING = 5
+#: names that hold a word, and names that are spelled like it, told of
+MOST_HOLDING, MOST_CLOSE = 5, 3
 
 
-def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """A tail for an error message: what the name may have meant, or what there is.
 
-    Names that hold it as a word come before those that are spelled like it.
+    Names that hold it as a word come before those that are spelled like it, or one word of which
+    is: "catt" may be "tabby, tabby cat".
     """
     options = [str(option) for option in known]
     word = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
@@ -54,12 +55,22 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
     if holding:
         more = f", or {len(holding) - MOST_HOLDING} more" if len(holding) > MOST_HOLDING else ""
         return f"did you mean {' or '.join(map(repr, holding[:MOST_HOLDING]))}{more}?"
-    folded = {option.casefold(): option for option in reversed(options)}
-    close = difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.5)
+    close = _spelled_like(name, options)[:MOST_CLOSE]
     if close:
-        return "did you mean " + " or ".join(repr(folded[option]) for option in close) + "?"
+        return f"did you mean {' or '.join(map(repr, close))}?"
     shown = ", ".join(repr(option) for option in options[:12])
     return f"known: {shown}" + (", ..." if len(options) > 12 else "")
+
+
+def _spelled_like(name: str, options: list[str]) -> list[str]:
+    """The nearest first, by all of their letters or by those of one word."""
+    spelled: dict[str, list[str]] = {}
+    for option in options:
+        folded = option.casefold()
+        for part in {folded, *re.findall(r"[^\W_]+", folded)}:
+            spelled.setdefault(part, []).append(option)
+    close = difflib.get_close_matches(name.casefold(), spelled, cutoff=0.5)
+    return list(dict.fromkeys(option for part in close for option in spelled[part]))
 
 
 def first_line(error: BaseException) -> str:
