@@ -150,12 +150,12 @@ def lay_out(
     options: argparse.Namespace,
 ) -> Sheet:
     """The sheet of an input; says so where a model was chosen that nobody asked for."""
-    from whyformer.explanation import NEXT_WORD, Explanation
+    from whyformer.explanation import Explanation
     from whyformer.render.sheets import make_sheet
 
     sheet = make_sheet(explanations, title=given.title, model=why.name)
     first = explanations if isinstance(explanations, Explanation) else explanations[0]
-    if first.problem == NEXT_WORD and first.target is not None and not options.target:
+    if why.kind == "language" and first.target is not None and not options.target:
         word = sheet.asked[0].name
         sheet.notes.append(f"no --target was given: {word} is the likeliest word here")
     if options.model is None and not options.quiet:
