@@ -16,6 +16,7 @@ browsing command_line galleries releasing serving spoiling text_models tuning
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 GOLDEN = Path(__file__).with_name("golden")
+ABSENT = ": not beside the repository"
 
 
 def _stand_in_for_torchvision_operators() -> None:
@@ -45,7 +46,7 @@ def shared(*parts: str) -> Path:
     """A path beside the repository, or a skip that says what is missing."""
     path = SHARED.joinpath(*parts)
     if not path.exists():
-        pytest.skip(f"{'/'.join(('shared', *parts))} does not lie beside the repository")
+        pytest.skip(f"{'/'.join(('shared', *parts))}{ABSENT}")
     return path
 
 
@@ -57,13 +58,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What was skipped for want of something is one line for each thing."""
-    reasons = Counter(
-        report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else "?"
-        for report in terminalreporter.stats.get("skipped", [])
-    )
+    """What was skipped for want of something is one line for each thing; all data is one."""
+    reasons: Counter[str] = Counter()
+    absent: set[str] = set()
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "?"
+        reason = reason.removeprefix("Skipped: ")
+        if reason.endswith(ABSENT):
+            absent.add(reason.removesuffix(ABSENT))
+            reason = ABSENT
+        reasons[reason] += 1
     for reason, count in reasons.most_common():
-        terminalreporter.write_line(f"{count} skipped: {reason}")
+        things = ", ".join(sorted(absent)) if reason == ABSENT else ""
+        terminalreporter.write_line(f"{count} skipped: {things}{reason}")
 
 
 @pytest.fixture(autouse=True)

@@ -142,6 +142,7 @@ def test_lrp_of_text_reaches_the_embeddings() -> None:
     explanation = whyformer.Explainer(model)(inputs, 1, "lrp")
     assert explanation.input_relevance.shape == (2, 9)
     assert torch.equal(explanation.input_relevance, explanation.relevance)
+    assert bool(explanation.relevance.any(-1).all())
 
 
 def test_class_agnostic_methods_refuse_a_target_politely(recording: whyformer.Recording) -> None:
