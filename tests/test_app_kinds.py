@@ -246,6 +246,7 @@ def test_where_an_input_can_be_asked(client: Any, models: list[Any]) -> None:
         ({"model": "t5", "text": "a dog", "rather_than": 7}, "would have stood"),
         ({"model": "reader", "text": "a film"}, "one text was given"),
         ({"model": "chooser", "text": TEXT}, "chooses between endings"),
+        ({"model": "ast", "text": TEXT}, "ast reads sounds and no texts"),
     ],
 )  # fmt: skip
 def test_questions_without_an_answer(client: Any, sent: dict[str, Any], said: str) -> None:

@@ -140,6 +140,7 @@ class TestRefusals:
         ("asked", "message"),
         [
             ({"target": "elephant"}, 'no single token of this model: it is written as "e", "le",'),
+            ({"target": " girly"}, 'it is written as " gi", "r", "ly"; ask about'),
             ({"target": "little"}, '" little", with the space that starts a word, is one'),
             ({"target": ""}, "the empty word was asked for"),
             ({"target": 9999}, "class 9999 of a model with 334; choose from 0 to 333"),

@@ -312,7 +312,7 @@ def test_a_map_of_zeros_is_named_for_each_sample() -> None:
 
 def test_mixing_outside_attention_is_left_out_by_those_that_read_maps_alone() -> None:
     explainer = whyformer.Explainer(Written(before=lambda net, x: x + net.scan(x)[0]))
-    said = "1 blocks mix tokens outside attention, which {} leaves out"
+    said = "1 block mixes tokens outside attention, which {} leaves out"
     for method, leaves_out in (("rollout", True), ("lrp", False), ("deeplift", False)):
         target = None if method == "rollout" else 1
         notes = explainer(features(), target, method).notes
@@ -348,7 +348,7 @@ def test_a_grid_mixes_where_a_convolution_reads_neighbours(name: str) -> None:
     before = Written(before=lambda net, x: part(net, x).reshape(len(x), -1, WIDTH))
     for model, said in ((behind, mixes), (before, False)):
         notes = whyformer.Explainer(model)(features(), 1, "generic_attention").notes
-        assert any("mix tokens outside attention" in note for note in notes) == said
+        assert any("tokens outside attention" in note for note in notes) == said
 
 
 PARTIAL: dict[str, Any] = {

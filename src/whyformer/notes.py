@@ -30,8 +30,9 @@ def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
         ]
         count = mixing_branches(trace)
         if count:
+            mixing = "1 block mixes" if count == 1 else f"{count} blocks mix"
             notes.append(
-                f"{count} blocks mix tokens outside attention, which {method.name} leaves out; "
+                f"{mixing} tokens outside attention, which {method.name} leaves out; "
                 "gradient_x_input and fullgrad follow it"
             )
     notes += [f"{cut} cuts the graph: no relevance passes there" for cut in sorted(set(seen.cuts))]

@@ -59,7 +59,7 @@ class RecordingCache:
         if not others <= set(why.beside):
             raise InputError(f"{why.name} reads no {' and no '.join(others - set(why.beside))}")
         if why.takes != kind:
-            raise InputError(f"{why.name} reads {why.takes}s, and the input is of kind {kind!r}")
+            raise InputError(f"{why.name} reads {why.takes}s and no {kind}s")
         return why
 
     def named(self, name: str) -> Pipeline:

@@ -139,13 +139,21 @@ class Vocabulary:
                 f"{quoted(word)} is no token of this model; {quoted(spaced)}, with the space that "
                 "starts a word, is one"
             )
-        ids = self.tokenizer(word.lstrip(" ") or word, add_special_tokens=False)["input_ids"]
-        names = [self.names[i] for i in ids]
-        pieces = ", ".join(quoted(name) for name in names[names[:1] == [" "] :])
+        pieces = ", ".join(map(quoted, self._spelled(word)))
         raise TargetError(
             f"{quoted(word)} is no single token of this model: it is written as {pieces}; ask "
             "about one of these"
         )
+
+    def _spelled(self, word: str) -> list[str]:
+        """A word's pieces: some tokenizers put a space before a text, others take it as it is."""
+        names: list[str] = []
+        for text in (word, word.lstrip(" ") or word):
+            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            names = [self.names[i] for i in ids]
+            if "".join(names) == word:
+                return names
+        return names[names[:1] == [" "] :]
 
     def texts(self, ids: Sequence[int]) -> list[str]:
         """What each token adds to a text; a letter of several tokens stands with its last one."""
