@@ -139,7 +139,11 @@ def test_what_a_detector_found_and_an_edge_of_it(
 def test_a_region_of_a_segmentation(visit: Any, folder: Path, models: list[Any]) -> None:
     page = visit("#model=segformer")
     give(page, folder, "photo.png", "")
-    with page.expect_response(lambda response: response.url.endswith("/explain")) as answered:
-        page.select_option("#region", "0,0.5,1,1")
     why = next(why for why in models if why.name == "segformer")
-    same(answered.value.json(), why((folder / "photo.png").read_bytes(), region=(0, 0.5, 1, 1)))
+    for name, box in {
+        "the lower half": (0, 0.5, 1, 1),
+        "the middle": (0.25, 0.25, 0.75, 0.75),
+    }.items():
+        with page.expect_response(lambda response: response.url.endswith("/explain")) as answered:
+            page.select_option("#region", label=name)
+        same(answered.value.json(), why((folder / "photo.png").read_bytes(), region=box))

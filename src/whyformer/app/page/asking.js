@@ -11,7 +11,17 @@ const PLACES = {
   detection: ["Found", "the surest of each class"],
 };
 /** Where a segmentation is asked: left, top, right, bottom. */
-const REGIONS = { left: "0,0,0.5,1", right: "0.5,0,1,1", upper: "0,0,1,0.5", lower: "0,0.5,1,1" };
+const REGIONS = {
+  "the left half": "0,0,0.5,1",
+  "the right half": "0.5,0,1,1",
+  "the upper half": "0,0,1,0.5",
+  "the lower half": "0,0.5,1,1",
+  "the upper left quarter": "0,0,0.5,0.5",
+  "the upper right quarter": "0.5,0,1,0.5",
+  "the lower left quarter": "0,0.5,0.5,1",
+  "the lower right quarter": "0.5,0.5,1,1",
+  "the middle": "0.25,0.25,0.75,0.75",
+};
 
 /** Models that write an answer of their own, whose words are the places. */
 export const answers = ({ task }) => ["speech", "translation"].includes(task);
@@ -30,9 +40,7 @@ export function listenForAsking(told) {
   const count = () => Math.min(MOST_WRITTEN, Math.max(1, Math.round(Number(byId("words").value)) || 20));
   byId("place").addEventListener("change", ({ target }) =>
     change({ position: target.value === "" ? null : Number(target.value), targets: [] }));
-  for (const [name, text] of Object.entries(REGIONS).map(([side, box]) => [`the ${side} half`, box])) {
-    byId("region").append(new Option(name, text));
-  }
+  Object.entries(REGIONS).forEach(([name, box]) => byId("region").append(new Option(name, box)));
   byId("edge").addEventListener("change", ({ target }) => change({ edge: target.value }));
   byId("region").addEventListener("change", ({ target }) => change({ region: target.value, targets: [] }));
   byId("rather").addEventListener("change", ({ target }) => change({ rather: target.value }));
