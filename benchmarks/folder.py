@@ -27,7 +27,7 @@ import torch
 import whyformer
 from whyformer.demo.scenes import draw_scene
 from whyformer.memory import TOGETHER
-from whyformer.models.images import read_image
+from whyformer.models.image_files import read_image
 
 #: seconds, and seconds of the processor
 Cost = tuple[float, float]

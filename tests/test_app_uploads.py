@@ -102,7 +102,7 @@ def test_what_is_kept_counts(make: Any, wav: bytes, gif: bytes, tmp_path: Path) 
     why = whyformer.load(make(tmp_path / "model"))
     data = wav if why.takes == "sound" else gif
     recorded = why.record(data)
-    own = recorded._sound.samples if why.takes == "sound" else recorded._frames
+    own = why.ear.hear(data, []).samples if why.takes == "sound" else recorded._show.args[0]
     assert recorded.bytes == recorded._recording.bytes + own.nbytes
     cache = RecordingCache([why], keep=4, most_bytes=recorded.bytes)
     first = cache.read(why, data, "").key

@@ -22,7 +22,7 @@ import whyformer.render.saving  # noqa: F401  before nobody tries to
 from whyformer import InputError
 from whyformer.cli import main
 from whyformer.models.catalogue import EMBEDDED
-from whyformer.models.images import read_image
+from whyformer.models.image_files import read_image
 
 Refused = Callable[..., str]
 

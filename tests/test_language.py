@@ -247,10 +247,8 @@ class TestSink:
         first, *rest = found.pieces[0]
         relevance = found.relevance.clone()
         relevance[0, 0] = 10 * relevance.abs().max()
-        part = replace(found.parts[0], relevance=relevance)
-        sunk = replace(found, relevance=relevance, parts=(part,)).showing(
-            "input_ids", pieces=[[replace(first, sink=True), *rest]]
-        )
+        pieces = [[replace(first, sink=True), *rest]]
+        sunk = found.showing("input_ids", relevance=relevance, pieces=pieces)
         words = marked_words(make_sheet(sunk), make_sheet(sunk).views[0])
         assert words[0].text == "Once"
         assert not words[0].shown

@@ -149,8 +149,8 @@ def test_low_frequencies_and_their_rows_lie_below() -> None:
     assert tokens.over_time(numbers).tolist() == [5, 7, 9]
     matrix = 10 * numbers.view(-1, 1) + numbers
     found = Explanation(
-        relevance=numbers.unsqueeze(0), logits=torch.zeros(1, 2), target=torch.tensor([0]),
-        method="rollout", preset="stable", tokens=tokens, matrix=matrix.unsqueeze(0),
+        logits=torch.zeros(1, 2), target=torch.tensor([0]),
+        method="rollout", preset="stable", matrix=matrix.unsqueeze(0),
         parts=(whyformer.explanation.Part(tokens, numbers.unsqueeze(0)),),
     )  # fmt: skip
     found = with_sound(found, "input", Sound(torch.rand(1, RATE), RATE), None)

@@ -83,38 +83,60 @@ class Blocks:
 class Explanation:
     """Relevance for a batch, with what it takes to read it.
 
-    Several targets a sample put an axis behind the batch: (batch, targets, tokens). ``pieces`` are
-    a text's tokens as written, ``picture`` an image's pixels (batch, channels, height, width).
-    ``parts`` holds one for every input of the model, ``relevance`` is the first one's. ``target``
-    and ``position`` are the class and its place in the output, where a class was asked for;
-    ``asked`` says in words what else was, one for each target of a sample, and ``boxes`` (batch,
-    targets, 4) where: left, top, right, bottom in shares of the picture. ``rows`` says how much
-    of each token's own row was asked about. ``crops`` say which part of each photo the model saw.
-    Without ``one_scale`` every part has colours of its own: the parts meet in the answer alone, and
-    each carries the whole of it.
+    Several targets a sample put an axis behind the batch: (batch, targets, tokens). ``parts`` holds
+    one for every input of the model; ``relevance``, ``tokens``, ``pieces``, ``picture`` and
+    ``crops`` are the first one's. ``target`` and ``position`` are the class and its place in the
+    output, where a class was asked for; ``asked`` says in words what else was, one for each target
+    of a sample, and ``boxes`` (batch, targets, 4) where: left, top, right, bottom in shares of the
+    picture. ``rows`` says how much of each token's own row was asked about. Without ``one_scale``
+    every part has colours of its own: the parts meet in the answer alone, and each carries the
+    whole of it.
     """
 
-    relevance: Tensor
     logits: Tensor
     target: Tensor | None
     method: str
     preset: str
-    tokens: Tokens = field(repr=False)
+    parts: tuple[Part, ...]
     position: Tensor | None = None
     asked: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = field(default=(), repr=False)
-    one_scale: bool = field(default=True, repr=False)
-    rows: Tensor | None = field(default=None, repr=False)
-    input_relevance: Tensor | None = field(default=None, repr=False)
-    matrix: Tensor | None = field(default=None, repr=False)
-    blocks: Blocks | None = field(default=None, repr=False)
+    one_scale: bool = True
+    rows: Tensor | None = None
+    matrix: Tensor | None = None
+    blocks: Blocks | None = None
     notes: tuple[str, ...] = ()
-    labels: list[str] | None = field(default=None, repr=False)
-    problem: str = field(default=SINGLE_LABEL, repr=False)
-    pieces: list[list[Piece]] | None = field(default=None, repr=False)
-    picture: Tensor | None = field(default=None, repr=False)
-    boxes: Tensor | None = field(default=None, repr=False)
-    crops: list[Crop | None] | None = field(default=None, repr=False)
+    labels: list[str] | None = None
+    problem: str = SINGLE_LABEL
+    boxes: Tensor | None = None
+
+    @property
+    def relevance(self) -> Tensor:
+        """(batch, tokens), or (batch, targets, tokens)."""
+        return self.parts[0].relevance
+
+    @property
+    def input_relevance(self) -> Tensor | None:
+        """Signed relevance of the input itself, where the method reaches it."""
+        return self.parts[0].input_relevance
+
+    @property
+    def tokens(self) -> Tokens:
+        return self.parts[0].tokens
+
+    @property
+    def pieces(self) -> list[list[Piece]] | None:
+        """A text's tokens as they are written."""
+        return self.parts[0].pieces
+
+    @property
+    def picture(self) -> Tensor | None:
+        """An image's pixels, (batch, channels, height, width)."""
+        return self.parts[0].picture
+
+    @property
+    def crops(self) -> list[Crop | None] | None:
+        """Which part of each photo the model saw."""
+        return self.parts[0].crops
 
     def part(self, name: str) -> Part:
         """The part of the input with a name, such as "input_ids"."""
@@ -129,8 +151,7 @@ class Explanation:
         """The same with other pieces, picture, sound or title of the part with that name."""
         part = self.part(name)
         parts = tuple(replace(p, **shown) if p is part else p for p in self.parts)
-        main = {k: v for k, v in shown.items() if k in ("pieces", "picture", "crops")}
-        return replace(self, parts=parts, **(main if part is self.parts[0] else {}))
+        return replace(self, parts=parts)
 
     @property
     def content(self) -> Tensor:

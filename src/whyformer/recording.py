@@ -145,24 +145,19 @@ class Recording:
         ]
         notes += zero_maps([part.relevance for part in parts], questions[0], chosen)
         return Explanation(
-            relevance=parts[0].relevance,
             logits=self.logits,
             target=asked.index if specific else None,
             position=asked.position,
             asked=asked.words if specific else (),
             method=chosen.name,
             preset=preset,
-            tokens=self.tokens,
             parts=tuple(parts),
-            input_relevance=parts[0].input_relevance,
             matrix=stack_present([a.matrix for a in answers], asked),
             rows=stack([q.rows for q in questions], asked) if matrix or keep_blocks else None,
             blocks=blocks_of(chosen, questions, asked) if keep_blocks else None,
             notes=tuple(notes),
             labels=self.labels,
             problem=self._explainer.problem,
-            pieces=parts[0].pieces,
-            picture=parts[0].picture,
         )
 
     def rows(self, target: Target = None) -> Tensor:

@@ -8,7 +8,6 @@ from typing import Any
 from torch import Tensor
 
 from whyformer.explanation import Explanation
-from whyformer.tokens import Tokens
 
 
 def select(explanation: Explanation, sample: int) -> Explanation:
@@ -25,21 +24,17 @@ def select(explanation: Explanation, sample: int) -> Explanation:
     def within(record: Any, *names: str) -> Any:
         return replace(record, **{name: of(getattr(record, name)) for name in names})
 
-    def tokens(of_all: Tokens) -> Tokens:
-        return within(of_all, "content")
-
     parts = tuple(
         replace(
             within(part, "relevance", "input_relevance", "pieces", "picture", "crops"),
-            tokens=tokens(part.tokens),
+            tokens=within(part.tokens, "content"),
             sound=part.sound and within(part.sound, "samples"),
         )
         for part in explanation.parts
     )
     blocks = explanation.blocks and within(explanation.blocks, "attention", "gradient", "relevance")
-    own = ("relevance", "logits", "target", "position", "rows", "input_relevance", "matrix")
-    selected = within(explanation, *own, "pieces", "picture", "boxes", "crops")
-    return replace(selected, parts=parts, blocks=blocks, tokens=tokens(explanation.tokens))
+    selected = within(explanation, "logits", "target", "position", "rows", "matrix", "boxes")
+    return replace(selected, parts=parts, blocks=blocks)
 
 
 def _tensors(values: list[Any]) -> bool:

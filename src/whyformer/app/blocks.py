@@ -15,7 +15,7 @@ from whyformer.errors import InputError
 from whyformer.explanation import Explanation
 from whyformer.methods import DEFAULT_METHOD
 from whyformer.render.sheet import View
-from whyformer.render.sheets import make_sheet, parts_of, rows_of, scores_of
+from whyformer.render.sheets import make_sheet, rows_of, scores_of
 
 #: what is shown of a block; the product is what the paper's method averages (Eq. 13)
 MAPS = ("attention", "gradient", "relevance", "product")
@@ -30,7 +30,7 @@ def to_blocks(question: BlockQuestion, reading: KeptRecording, check: Check) -> 
     if question.head is not None and question.head >= heads:
         raise InputError(f"head {question.head} of a block with {heads}; count from 0")
     sheet = make_sheet(explanation, title=reading.title, model=reading.recorded.pipeline.name)
-    part, views = parts_of(explanation)[0], []
+    part, views = explanation.parts[0], []
     for name, of_heads in maps.items():
         matrix = of_heads.mean(0) if question.head is None else of_heads[question.head]
         scores = scores_of(part, pooled(explanation, matrix))

@@ -15,7 +15,7 @@ from whyformer.app.questions import HeadQuestion
 from whyformer.app.recordings import KeptRecording
 from whyformer.app.worker import Check
 from whyformer.render.colour import colour_stops, scale
-from whyformer.render.sheets import parts_of, scores_of
+from whyformer.render.sheets import scores_of
 from whyformer.words import Word, words_of
 
 #: words, and patches, that a thumbnail shows
@@ -29,7 +29,7 @@ def to_heads(question: HeadQuestion, reading: KeptRecording, check: Check) -> di
     Its values, row by row, are bytes: low + byte / 255 * (high - low).
     """
     explanation = with_blocks(question, reading)
-    part = parts_of(explanation)[0]
+    part = explanation.parts[0]
     pieces = part.pieces[0] if part.pieces and part.picture is None else []
     words = words_of(pieces)
     sinks = [i for i, piece in enumerate(pieces) if piece.sink]

@@ -12,7 +12,7 @@ from PIL import Image, UnidentifiedImageError
 
 from whyformer.app.refusals import RefusalError
 from whyformer.errors import InputError
-from whyformer.models.images import MOST_PIXELS
+from whyformer.models.image_files import MOST_PIXELS
 from whyformer.models.sounds import other_length
 
 #: other formats that Pillow reads start programs or are rarely meant

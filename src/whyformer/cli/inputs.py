@@ -113,7 +113,7 @@ def _from_stdin(options: argparse.Namespace) -> CliInput:
     try:
         text = _decode(data, name)
     except InputError as not_text:
-        from whyformer.models.images import NotAnImageError, decode
+        from whyformer.models.image_files import NotAnImageError, decode
 
         try:
             decode(io.BytesIO(data), name, [])

@@ -52,10 +52,6 @@ class AnsweringPipeline(Pipeline):
     def tokenizer(self) -> Any:
         return self.vocabulary.tokenizer
 
-    def index_of(self, item: Any) -> Any:
-        """Words stay words: which tokens they are, an answer tells."""
-        return item
-
     @abstractmethod
     def read(self, inputs: Any) -> Source:
         """What the encoder reads."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,8 @@ from tqdm.auto import tqdm
 from whyformer.errors import InputError, TargetError
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
-from whyformer.models.pipeline import Recorded
+from whyformer.models.recorded import RecordedInput, Show
 from whyformer.models.vocabulary import pieces_from
-from whyformer.recording import Recording
 from whyformer.targets import Contrast, class_index, listed
 from whyformer.words import words_of
 
@@ -38,7 +37,7 @@ class Source:
 
     inputs: dict[str, Tensor]
     notes: tuple[str, ...]
-    show: Callable[[Explanation], Explanation]
+    show: Show
     bytes: int = 0
 
 
@@ -55,7 +54,7 @@ class ResolvedQuestion:
     token: int | None = None
 
 
-class RecordedAnswer(Recorded):
+class RecordedAnswer(RecordedInput):
     """A source that a model has read, and the answer that it wrote.
 
     ``len()`` counts the answer's tokens, ``words`` lists them, and an index gives the explanation
@@ -65,7 +64,7 @@ class RecordedAnswer(Recorded):
     def __init__(
         self, pipeline: AnsweringPipeline, source: Source, ids: Tensor, progress: bool
     ) -> None:
-        self._why, self._source, self._progress = pipeline, source, progress
+        self._why, self._progress = pipeline, progress
         self.ids: list[int] = ids[0].tolist()
         special = pipeline.vocabulary.special
         marks = [number in special for number in self.ids]
@@ -76,9 +75,9 @@ class RecordedAnswer(Recorded):
             )
         self.texts = pipeline.vocabulary.texts(self.ids)
         self.pieces = pieces_from(self.texts, marks)
-        inputs = {**source.inputs, DECODER: ids[:, :-1]}
-        self._recording: Recording = pipeline.explainer.record(inputs)
-        super().__init__(pipeline, self._recording.logits)
+        recording = pipeline.explainer.record({**source.inputs, DECODER: ids[:, :-1]})
+        held = source.bytes + sum(value.nbytes for value in source.inputs.values())
+        super().__init__(pipeline, recording, source.notes, source.show, held=held)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -111,11 +110,6 @@ class RecordedAnswer(Recorded):
     def index_of(self, item: Any) -> Any:
         """Words stay words: which tokens they are, the answer tells."""
         return item
-
-    @property
-    def bytes(self) -> int:
-        held = sum(value.nbytes for value in self._source.inputs.values())
-        return super().bytes + held + self._source.bytes
 
     def __getitem__(self, number: int) -> Explanation:
         return self.explain(None, position=self._checked(number))
@@ -159,12 +153,11 @@ class RecordedAnswer(Recorded):
         pieces = self.pieces[:-1]
         own = torch.tensor([[piece.word is not None for piece in pieces]])
         tokens = replace(part.tokens, content=own.to(part.content.device))
-        parts = tuple(replace(p, tokens=tokens) if p is part else p for p in explanation.parts)
-        notes = (*self._source.notes, *explanation.notes, *self._start_notes(part.relevance, own))
+        notes = (*explanation.notes, *self._start_notes(part.relevance, own))
         if self.ids[-1] not in self._why.vocabulary.special:
             notes += (f"the answer was cut after {len(self)} tokens",)
-        shown = replace(explanation, parts=parts, notes=notes)
-        return self._source.show(shown.showing(DECODER, pieces=[pieces], title="words so far"))
+        shown = explanation.showing(DECODER, tokens=tokens, pieces=[pieces], title="words so far")
+        return super()._shown(replace(shown, notes=notes))
 
     def _start_notes(self, relevance: Tensor, own: Tensor) -> list[str]:
         """How much fell on the tokens that start every answer, which has no colour."""
@@ -272,20 +265,19 @@ class RecordedAnswer(Recorded):
 def together(answers: Sequence[Explanation], asked: Sequence[ResolvedQuestion]) -> Explanation:
     """One explanation with several targets, of one for each."""
     first = answers[0]
-    parts = tuple(
-        replace(part, relevance=torch.stack([a.parts[i].relevance for a in answers], 1))
-        for i, part in enumerate(first.parts)
-    )
+    relevances = zip(*([part.relevance for part in a.parts] for a in answers), strict=True)
+    parts = zip(first.parts, relevances, strict=True)
     known = [(item.row, item.token) for item in asked if item.row is not None]
     placed = len(known) == len(asked)
     return replace(
         first,
-        relevance=parts[0].relevance,
         target=torch.tensor([[token for _, token in known]]) if placed else None,
         position=torch.tensor([[row for row, _ in known]]) if placed else None,
         asked=tuple(item.words for item in asked),
-        parts=tuple(replace(part, input_relevance=None) for part in parts),
-        input_relevance=None,
+        parts=tuple(
+            replace(part, relevance=torch.stack(each, 1), input_relevance=None)
+            for part, each in parts
+        ),
         rows=None,
         notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
@@ -69,8 +67,8 @@ class RecordedBlanks(RecordedText):
         ids = self._encoding.ids
         return [i for i, token in enumerate(ids) if token == self.pipeline.tokenizer.mask_token_id]
 
-    def logits_at(self, position: int) -> Tensor:
-        return self.logits[:, self.blanks[position]]
+    def index_of(self, item: Any) -> int:
+        return self.pipeline.index_of(item)
 
     @property
     def places(self) -> list[str]:

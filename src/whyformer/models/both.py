@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
@@ -13,10 +12,10 @@ from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import MULTI_LABEL, REGRESSION, Explanation
 from whyformer.models.hugging_face import load_processor, longest_text, prepared_by
-from whyformer.models.image_with_text import ImageWithText, RecordedImageWithText
-from whyformer.models.images import ImageInput
-from whyformer.models.pipeline import Recorded
+from whyformer.models.image_files import ImageInput
+from whyformer.models.image_with_text import ImageWithText
 from whyformer.models.reading import TextReader
+from whyformer.models.recorded import RecordedInput
 from whyformer.models.texts import as_texts
 from whyformer.models.vocabulary import load_tokenizer
 
@@ -38,7 +37,7 @@ class BothPipeline(ImageWithText):
 
     def record(
         self, inputs: ImageInput, *, progress: bool = False, text: str | Sequence[str] = ()
-    ) -> Recorded:
+    ) -> RecordedInput:
         """Read one image and one text, and run the model's forward once."""
         texts = as_texts(text)
         self.check_beside({"text"} if texts else {})
@@ -53,17 +52,12 @@ class BothPipeline(ImageWithText):
         recording = self.explainer.record(
             {**read.inputs, "pixel_values": pixels, "pixel_mask": mask}
         )
-        return RecordedBoth(self, recording, shown, read, tuple(notes))
 
+        def show(found: Explanation) -> Explanation:
+            found = found.showing("pixel_values", **shown, title="image")
+            return found.showing("input_ids", pieces=read.pieces, title="text")
 
-class RecordedBoth(RecordedImageWithText):
-    """An image and a text that a model has read together, ready for questions."""
-
-    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
-        found = self._recording.explain(target, method, preset, **options)
-        found = found.showing("pixel_values", **self._shown, title="image")
-        found = found.showing("input_ids", pieces=self._read.pieces, title="text")
-        return replace(found, notes=(*self._notes, *found.notes))
+        return RecordedInput(self, recording, notes, show)
 
 
 def both_pipeline(folder: Path, name: str, explainer: Explainer) -> BothPipeline:

@@ -50,7 +50,7 @@ class ChoicesPipeline(OneText):
         batch["special_tokens_mask"] = encoding["input_ids"].new_tensor([hidden])
         recording = self.explainer.record(batch)
         recording.pieces, recording.labels = [one_text(pieces)], choices
-        return RecordedTexts(self, recording)
+        return RecordedTexts(self, recording, labels=choices)
 
 
 def one_text(texts: list[list[Piece]]) -> list[Piece]:

@@ -12,8 +12,9 @@ from torch import Tensor
 from whyformer.errors import InputError, TargetError, nearest
 from whyformer.explanation import MULTI_LABEL, SINGLE_LABEL, Explanation
 from whyformer.models.hugging_face import image_pipeline
-from whyformer.models.images import ImageInput, ImagePipeline, read_image
-from whyformer.models.pipeline import Recorded
+from whyformer.models.image_files import ImageInput
+from whyformer.models.images import ImagePipeline
+from whyformer.models.recorded import RecordedInput, Show
 from whyformer.targets import Contrast, class_index
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ EDGES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def load_detection(folder: Path, name: str, explainer: Explainer) -> DetectionPipeline:
-    return DetectionPipeline.of(image_pipeline(folder, name, explainer))
+    return DetectionPipeline.like(image_pipeline(folder, name, explainer))
 
 
 @dataclass(frozen=True)
@@ -71,36 +72,19 @@ class DetectionPipeline(ImagePipeline):
     kind, takes = "detection", "image"
     together = False
 
-    @classmethod
-    def of(cls, images: ImagePipeline) -> DetectionPipeline:
-        """A detector that is prepared for as an image classifier is."""
-        return cls(images.name, images.explainer, images._prepare, images._mean, images._std)
-
     def detections(self, image: ImageInput, threshold: float = 0.5) -> list[Detection]:
         """What was found with at least this probability, the surest first."""
         return self.record(image).detections(threshold)
 
     def record(self, inputs: Any, *, progress: bool = False) -> RecordedDetections:
-        given = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
-        if len(given) != 1:
-            raise InputError(f"{len(given)} images were given; a detector is asked about one")
-        notes: list[str] = []
-        pixels = self._prepare([read_image(given[0], notes)])
-        recording = self.explainer.record(pixels)
-        return RecordedDetections(self, recording, self.picture(pixels), tuple(notes))
+        return RecordedDetections(self, *self.record_one(inputs))
 
 
-class RecordedDetections(Recorded):
+class RecordedDetections(RecordedInput):
     """An image in which a model has found things. ``logits`` are those of the surest finding."""
 
-    _recording: Recording
-
     def __init__(
-        self,
-        pipeline: DetectionPipeline,
-        recording: Recording,
-        picture: Tensor,
-        notes: tuple[str, ...],
+        self, pipeline: DetectionPipeline, recording: Recording, notes: list[str], show: Show
     ) -> None:
         found = recording.logits
         names = pipeline.labels or [str(i) for i in range(found.shape[-1])]
@@ -113,9 +97,8 @@ class RecordedDetections(Recorded):
         if not isinstance(boxes, Tensor):
             raise InputError(f"{pipeline.name} returned no pred_boxes: it is no detector of boxes")
         self._boxes = boxes.detach()
-        self._recording, self._picture, self._notes = recording, picture, notes
         best = int(self._shares.amax(-1).argmax())
-        super().__init__(pipeline, found[:, best])
+        super().__init__(pipeline, recording, notes, show, logits=found[:, best])
 
     def detections(self, threshold: float = 0.5) -> list[Detection]:
         """What was found with at least this probability, the surest first."""
@@ -158,11 +141,11 @@ class RecordedDetections(Recorded):
             other = class_index(target.b, len(self._labels), self._labels)
             asked: Any = Contrast((query, index), (query, other))
             words: tuple[str, ...] = (f"{self._labels[index]} rather than {self._labels[other]}",)
-            return self._shown(asked, [query], None, words, method, preset, options)
+            return self._answer(asked, [query], None, words, method, preset, options)
         if edge is not None:
             query, index = self._find(target, position)
             words = (f"the {edge} edge of {self._labels[index]}",)
-            return self._shown(edge_of(edge, query), [query], None, words, method, preset, options)
+            return self._answer(edge_of(edge, query), [query], None, words, method, preset, options)
         if isinstance(target, list) and not isinstance(target[0] if target else None, list):
             if len(target) != 1:
                 raise TargetError(
@@ -175,7 +158,7 @@ class RecordedDetections(Recorded):
         chosen = chosen if several else chosen[0]
         queries = [query for query, _ in places]
         asked = [places] if several else places[0]
-        return self._shown(asked, queries, chosen, (), method, preset, options)
+        return self._answer(asked, queries, chosen, (), method, preset, options)
 
     def _find(self, item: Any, position: Any) -> tuple[int, int]:
         """The row and the class of a finding: the surest of its class, or the one after it."""
@@ -201,7 +184,7 @@ class RecordedDetections(Recorded):
         named = ", ".join(self.places[:MOST_NAMED])
         return f"found, the surest first: {named}" + (" and more" if count > MOST_NAMED else "")
 
-    def _shown(
+    def _answer(
         self,
         asked: Any,
         queries: list[int],
@@ -211,8 +194,7 @@ class RecordedDetections(Recorded):
         preset: str,
         options: dict[str, Any],
     ) -> Explanation:
-        found = self._recording.explain(asked, method, preset, **options)
-        found = found.showing(found.tokens.name, picture=self._picture)
+        found = self._show(self._recording.explain(asked, method, preset, **options))
         return replace(
             found,
             target=None if found.target is None else chosen,

@@ -21,9 +21,11 @@ from whyformer.models.hugging_face import (
     longest_text,
     prepared_by,
 )
-from whyformer.models.images import ImageInput, ImagePipeline
+from whyformer.models.image_files import ImageInput
+from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.reading import TextReader
+from whyformer.models.recorded import RecordedInput
 from whyformer.models.sentence_layout import read_layout
 from whyformer.models.similarity import (
     OTHER,
@@ -36,7 +38,6 @@ from whyformer.models.similarity import (
 )
 from whyformer.models.vocabulary import load_tokenizer
 from whyformer.recording import Recording
-from whyformer.targets import class_index
 
 SIMILAR = "similar"
 
@@ -159,10 +160,11 @@ class SentenceEncoder(EncoderPipeline):
         return Prepared(read.inputs, {"pieces": read.pieces})
 
 
-class RecordedFeatures(Recorded):
-    """One input or two that a model without a head has read."""
+class RecordedFeatures(RecordedInput):
+    """One input or two that a model without a head has read.
 
-    _recording: Recording
+    Its labels are the similarity's name, or the units' names.
+    """
 
     def __init__(
         self,
@@ -171,32 +173,24 @@ class RecordedFeatures(Recorded):
         shown: Mapping[str, dict[str, Any]],
         notes: Sequence[str],
     ) -> None:
-        super().__init__(pipeline, recording.logits)
-        self._recording, self._shown = recording, shown
-        self._notes = tuple(dict.fromkeys(notes))
+        def show(found: Explanation) -> Explanation:
+            for name, how in shown.items():
+                found = found.showing(name, **how)
+            return replace(found, labels=labels, one_scale=False)
 
-    @property
-    def labels(self) -> list[str]:
-        """The similarity's name, or the units' names."""
-        count = self.logits.shape[-1]
-        return self._recording.labels or [f"unit {i}" for i in range(count)]
-
-    def index_of(self, item: Any) -> int:
-        return class_index(item, self.logits.shape[-1], self.labels)
+        labels = recording.labels or [f"unit {i}" for i in range(recording.logits.shape[-1])]
+        super().__init__(pipeline, recording, notes, show, labels=labels)
+        self._alone = len(shown) == 1
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
-        if target is None and len(self._shown) == 1 and get_method(method).class_specific:
+        if target is None and self._alone and get_method(method).class_specific:
             raise TargetError(
                 f"{self.pipeline.name} has no head, and so no prediction to ask about; give "
                 f"similar_to=..., or target=17 for one of its {self.logits.shape[-1]} units"
             )
         if isinstance(target, str):
             target = self.index_of(target)
-        explanation = self._recording.explain(target, method, preset, **options)
-        for name, shown in self._shown.items():
-            explanation = explanation.showing(name, **shown)
-        notes = (*self._notes, *explanation.notes)
-        return replace(explanation, labels=self.labels, notes=notes, one_scale=False)
+        return super()._explain(target, method, preset, **options)
 
 
 def encoder_pipeline(folder: Path, name: str, explainer: Explainer) -> EncoderPipeline:

@@ -15,9 +15,9 @@ from whyformer.errors import InputError, ModelError, first_line
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation, Part, Sound
 from whyformer.models.hugging_face import is_prepared
-from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.pipeline import Pipeline
+from whyformer.models.recorded import RecordedInput
 from whyformer.models.sounds import Ear, SoundInput, spectrogram
-from whyformer.recording import Recording
 
 
 class SoundPipeline(Pipeline):
@@ -34,12 +34,16 @@ class SoundPipeline(Pipeline):
         super().__init__(name, explainer)
         self.ear = ear
 
-    def record(self, inputs: SoundInput, *, progress: bool = False) -> Recorded:
+    def record(self, inputs: SoundInput, *, progress: bool = False) -> RecordedInput:
         """Hear a sound and run the model's forward."""
         notes: list[str] = []
         sound = self.ear.hear(alone(inputs), notes)
         recording = self.explainer.record(self.ear.prepare(sound))
-        return RecordedSound(self, recording, sound, tuple(notes))
+
+        def show(found: Explanation) -> Explanation:
+            return with_sound(found, found.tokens.name, sound, self.ear.seconds)
+
+        return RecordedInput(self, recording, notes, show, held=sound.samples.nbytes)
 
     @property
     def reads(self) -> dict[str, Any]:
@@ -47,26 +51,6 @@ class SoundPipeline(Pipeline):
 
     def _prepared_example(self) -> bytes:
         return prepared_example(self.ear)
-
-
-class RecordedSound(Recorded):
-    """A sound that a model has heard, ready for questions."""
-
-    def __init__(
-        self, pipeline: SoundPipeline, recording: Recording, sound: Sound, notes: tuple[str, ...]
-    ) -> None:
-        super().__init__(pipeline, recording.logits)
-        self._recording: Recording = recording
-        self._sound, self._notes, self._covered = sound, notes, pipeline.ear.seconds
-
-    @property
-    def bytes(self) -> int:
-        return super().bytes + self._sound.samples.nbytes
-
-    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
-        explanation = self._recording.explain(target, method, preset, **options)
-        explanation = with_sound(explanation, explanation.tokens.name, self._sound, self._covered)
-        return replace(explanation, notes=(*self._notes, *explanation.notes))
 
 
 def with_sound(
@@ -108,18 +92,12 @@ def cut(explanation: Explanation, name: str, times: int) -> Explanation:
             f"{outside:.0%} of what spoke for it fell on the silence behind the sound, which is "
             "not drawn",
         )
-    parts = tuple(changed if p is part else p for p in explanation.parts)
-    explanation = replace(explanation, parts=parts, notes=notes)
-    if part is not parts[0] and changed is not parts[0]:
-        return explanation
     matrix, rows = explanation.matrix, explanation.rows
-    return replace(
-        explanation,
-        tokens=tokens,
-        relevance=changed.relevance,
-        matrix=None if matrix is None else matrix[..., places, :][..., places],
-        rows=None if rows is None else rows[..., places],
-    )
+    if part is explanation.parts[0]:
+        matrix = None if matrix is None else matrix[..., places, :][..., places]
+        rows = None if rows is None else rows[..., places]
+    shorter = explanation.showing(name, tokens=tokens, relevance=changed.relevance)
+    return replace(shorter, matrix=matrix, rows=rows, notes=notes)
 
 
 def spoken_for(part: Part) -> float:

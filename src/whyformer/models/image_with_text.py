@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from whyformer.explainer import Explainer
-from whyformer.models.images import ImagePipeline, Shown
-from whyformer.models.pipeline import Pipeline, Recorded
-from whyformer.models.reading import ReadTexts, TextReader
-from whyformer.recording import Recording
+from whyformer.models.images import ImagePipeline
+from whyformer.models.pipeline import Pipeline
+from whyformer.models.reading import TextReader
 
 
 class ImageWithText(Pipeline):
@@ -29,21 +28,3 @@ class ImageWithText(Pipeline):
 
     def _prepared_example(self) -> bytes:
         return self._images._prepared_example() + self._texts.settings
-
-
-class RecordedImageWithText(Recorded):
-    """An image and texts that a model has read."""
-
-    _recording: Recording
-
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        recording: Recording,
-        shown: Shown,
-        read: ReadTexts,
-        notes: tuple[str, ...],
-    ) -> None:
-        super().__init__(pipeline, recording.logits)
-        self._recording, self._shown, self._read = recording, shown, read
-        self._notes = notes

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from whyformer.erasing import units_of
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
-from whyformer.files import FOLDER, what_is
 from whyformer.methods import get_method
 from whyformer.models.cropping import crop_note, crop_of
-from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.image_files import ImageInput, read_image
+from whyformer.models.pipeline import Pipeline
+from whyformer.models.recorded import RecordedInput, Show
 from whyformer.notes import blank_maps
 from whyformer.photo import Crop
 from whyformer.recording import Recording
 from whyformer.selecting import select
 
-#: larger images are refused: decoding them can take all memory
-MOST_PIXELS = 100_000_000
 #: an image that is smaller than this share of what the model reads is said to be small
 SMALL = 1 / 8
 
 #: how an explanation shows images: ``picture`` and ``crops``
 Shown = dict[str, Any]
-ImageInput = str | Path | bytes | Image.Image | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -70,9 +64,14 @@ class ImagePipeline(Pipeline):
         self._prepare, self._mean, self._std = prepare, mean, std
         self._crops: dict[tuple[int, int], Crop | None] = {}
 
+    @classmethod
+    def like(cls, images: ImagePipeline) -> Self:
+        """A model of this kind, whose images are prepared as those of another."""
+        return cls(images.name, images.explainer, images._prepare, images._mean, images._std)
+
     def record(
         self, inputs: ImageInput | Sequence[ImageInput], *, progress: bool = False
-    ) -> Recorded:
+    ) -> RecordedInput:
         """Read one image or several, and run the model's forward once for all of them."""
         return self.record_photos([self.photo(source) for source in listed(inputs)])
 
@@ -92,6 +91,16 @@ class ImagePipeline(Pipeline):
         pixels = self._stacked(photos)
         recording = Recording(self.explainer, pixels, remember=remember, maps=maps)
         return RecordedImages(self, recording, self._shown(pixels, photos), photos)
+
+    def record_one(self, inputs: Any) -> tuple[Recording, list[str], Show]:
+        """One image, for models that are asked about one place of it: no crop is looked for."""
+        given = listed(inputs)
+        if len(given) != 1:
+            raise InputError(f"{len(given)} images were given; {self.name} is asked about one")
+        notes: list[str] = []
+        pixels = self._prepare([read_image(given[0], notes)])
+        shown = {"picture": self.picture(pixels)}
+        return self.explainer.record(pixels), notes, partial(showing, shown)
 
     def pixels(
         self, inputs: ImageInput | Sequence[ImageInput], notes: list[str]
@@ -122,7 +131,7 @@ class ImagePipeline(Pipeline):
             self._crops[size] = crop_of(size, self.read)
         return self._crops[size]
 
-    def record_picture(self, picture: Tensor, maps: bool = True) -> Recorded:
+    def record_picture(self, picture: Tensor, maps: bool = True) -> RecordedImages:
         """Run the forward for pictures from 0 to 1 that are in the model's size already.
 
         Without ``maps`` only methods can be asked that read no attention maps.
@@ -175,10 +184,8 @@ class ImagePipeline(Pipeline):
         return torch.tensor(values).view(-1, 1, 1)
 
 
-class RecordedImages(Recorded):
+class RecordedImages(RecordedInput):
     """Images that a model has read, ready for questions."""
-
-    _recording: Recording
 
     def __init__(
         self,
@@ -187,18 +194,12 @@ class RecordedImages(Recorded):
         shown: Shown,
         photos: Sequence[Photo] = (),
     ) -> None:
-        super().__init__(pipeline, recording.logits)
-        self._recording, self._shown, self._photos = recording, shown, photos
+        super().__init__(pipeline, recording, said_of(photos), partial(showing, shown))
+        self._photos = photos
 
     @property
     def units(self) -> list[list[int]]:
         return units_of(self._recording)
-
-    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
-        explanation = self._recording.explain(target, method, preset, **options)
-        notes = (*said_of(self._photos), *explanation.notes)
-        explanation = explanation.showing(explanation.tokens.name, **self._shown)
-        return replace(explanation, notes=notes)
 
     def explain_each(
         self, target: Any, method: str, preset: str, **options: Any
@@ -213,6 +214,11 @@ class RecordedImages(Recorded):
             notes = (*said_of([photo]), *of_all, *blank_maps(one.relevance, chosen))
             found.append(replace(one, notes=notes))
         return found
+
+
+def showing(shown: Shown, explanation: Explanation) -> Explanation:
+    """The explanation with its images as people are shown them."""
+    return explanation.showing(explanation.tokens.name, **shown)
 
 
 def said_of(photos: Sequence[Photo]) -> list[str]:
@@ -236,106 +242,3 @@ def small_note(image: Image.Image, side: int) -> list[str]:
         f"the image has {image.width} x {image.height} pixels; it was enlarged to the model's "
         f"{side}, and what the model saw is hardly a picture"
     ]
-
-
-def read_image(source: ImageInput, notes: list[str]) -> Image.Image:
-    """An upright RGB image from a file, its bytes, a PIL image or an array.
-
-    What was decided on the way (the first frame, a background for transparency) goes to ``notes``.
-    """
-    if isinstance(source, np.ndarray):
-        source = from_array(source)
-    if isinstance(source, Image.Image):
-        with readable("the given image"):
-            return to_rgb(source, notes)
-    if isinstance(source, bytes):
-        return decode(io.BytesIO(source), "the given image", notes)
-    if not isinstance(source, str | Path):
-        raise InputError(
-            f"an image was expected, not {type(source).__name__}; give a path, a PIL image, an "
-            "array (height, width, 3) or bytes; for tensors use whyformer.Explainer"
-        )
-    path = Path(source)
-    kind = what_is(path)
-    if kind is None:
-        raise InputError(f"no such file: {source}")
-    if kind == FOLDER:
-        raise InputError(f"{path} is a folder; give an image file")
-    return decode(path, str(path), notes)
-
-
-class NotAnImageError(InputError):
-    """The data are in no format that Pillow knows."""
-
-
-def decode(source: Path | io.BytesIO, name: str, notes: list[str]) -> Image.Image:
-    with readable(name), warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        with Image.open(source) as image:
-            if image.width * image.height > MOST_PIXELS:
-                raise Image.DecompressionBombError
-            return to_rgb(image, notes)
-
-
-@contextmanager
-def readable(name: str) -> Iterator[None]:
-    """What Pillow finds wrong with an image, said in one sentence."""
-    try:
-        yield
-    except InputError:
-        raise
-    except UnidentifiedImageError as error:
-        raise NotAnImageError(f"{name} is not an image that Pillow can read") from error
-    except Image.DecompressionBombError as error:
-        raise InputError(
-            f"{name} is enormous: more than {MOST_PIXELS // 1_000_000} million pixels, a "
-            "decompression bomb or a mistake; make it smaller first"
-        ) from error
-    except PermissionError as error:
-        raise InputError(f"{name} may not be read: permission denied") from error
-    except MemoryError:
-        raise
-    except Exception as error:  # decoders raise whatever a damaged file makes them stumble over
-        raise InputError(f"{name} is truncated or damaged: {error}") from error
-
-
-def to_rgb(image: Image.Image, notes: list[str]) -> Image.Image:
-    """Upright, eight bits, three channels."""
-    if 0 in image.size:
-        raise InputError("the image is empty: it has no pixels")
-    frames = getattr(image, "n_frames", 1)
-    if frames > 1:
-        notes.append(f"the image is animated ({frames} frames): the first was explained")
-    image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I") or image.mode == "F":
-        image = _deep_to_grey(image)
-    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
-        image = image.convert("RGBA")
-        if np.asarray(image.getchannel("A")).min() < 255:
-            notes.append("the image is partly transparent: it was put on white")
-        ground = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(ground, image)
-    return image.convert("RGB")
-
-
-def _deep_to_grey(image: Image.Image) -> Image.Image:
-    """Sixteen-bit and floating images keep their tones; plain ``convert`` would clip them."""
-    values = np.asarray(image).astype(np.float64)
-    top = 65535.0 if image.mode.startswith("I") and values.max() > 255 else 255.0
-    if image.mode == "F" and values.max() <= 1:
-        top = 1.0
-    return Image.fromarray((values / top * 255).clip(0, 255).astype(np.uint8))
-
-
-def from_array(array: np.ndarray) -> Image.Image:
-    if array.dtype != np.uint8 or array.ndim not in (2, 3) or 0 in array.shape:
-        raise InputError(
-            f"an array of {array.dtype} and shape {array.shape} was given; expected uint8 and "
-            "(height, width) or (height, width, 3)"
-        )
-    try:
-        return Image.fromarray(array)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"an array of shape {array.shape} is no image; expected (height, width, 3)"
-        ) from error

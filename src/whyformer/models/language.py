@@ -141,6 +141,9 @@ class RecordedPrompt(Recorded):
         self._kept: tuple[int, bool, Recording] | None = None
         super().__init__(pipeline, self._read_at(len(prompt) - 1, maps=False).logits[:, 0])
 
+    def index_of(self, item: Any) -> int:
+        return self._why.index_of(item)
+
     @property
     def bytes(self) -> int:
         return 0 if self._kept is None else self._kept[2].bytes

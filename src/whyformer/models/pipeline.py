@@ -9,11 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
-from whyformer.erasing import output_without
 from whyformer.errors import InputError, ModelError, TargetError, first_line
 from whyformer.explainer import Explainer
 from whyformer.methods import DEFAULT_METHOD, Method, default_methods, get_method
@@ -21,7 +19,6 @@ from whyformer.targets import class_index
 
 if TYPE_CHECKING:
     from whyformer.explanation import Explanation
-    from whyformer.recording import Recording
     from whyformer.targets import Target
 
 #: parts of a configuration that say nothing about what the model computes
@@ -62,10 +59,6 @@ class Pipeline(ABC):
     def labels(self) -> list[str] | None:
         """The classes' names by index."""
         return self.explainer.labels
-
-    def index_of(self, item: Any) -> Any:
-        """The number of a class that was named or numbered; without labels it stays as it is."""
-        return item if self.labels is None else class_index(item, len(self.labels), self.labels)
 
     @property
     @abstractmethod
@@ -155,24 +148,19 @@ class Pipeline(ABC):
 class Recorded(ABC):
     """An input that the model has read, to be asked about any target by any method."""
 
-    _recording: Recording | None = None
     #: whether it can be asked about several classes at once
     several: ClassVar[bool] = True
     #: called between the parts of long work; what it raises ends that
     pause: Callable[[], None] = staticmethod(lambda: None)
 
-    def __init__(self, pipeline: Pipeline, logits: Tensor) -> None:
-        self.pipeline = pipeline
-        self.logits = logits
-
-    @property
-    def labels(self) -> list[str] | None:
-        """What the columns of the logits are called."""
-        return self.pipeline.labels
+    def __init__(self, pipeline: Pipeline, logits: Tensor, labels: list[str] | None = None) -> None:
+        self.pipeline, self.logits = pipeline, logits
+        #: what the columns of the logits are called
+        self.labels = pipeline.labels if labels is None else labels
 
     def index_of(self, item: Any) -> Any:
         """The number of a class that was named or numbered."""
-        return class_index(self.pipeline.index_of(item), self.logits.shape[-1], None)
+        return class_index(item, self.logits.shape[-1], self.labels)
 
     def where(self, **given: Any) -> dict[str, Any]:
         """What was given of ``position``, ``edge``, ``region``; a model may have none of them."""
@@ -198,9 +186,9 @@ class Recorded(ABC):
         return self.logits[0].argsort(descending=True)[:count].tolist()
 
     @property
+    @abstractmethod
     def bytes(self) -> int:
         """The memory that is kept for further questions."""
-        return self._recording.bytes if self._recording is not None else 0
 
     def explain(
         self,
@@ -262,10 +250,7 @@ class Recorded(ABC):
         return self._without([token for unit in erased for token in known[unit]])
 
     def _without(self, tokens: Sequence[int]) -> Tensor:
-        assert self._recording is not None
-        gone = torch.zeros_like(self._recording.tokens.content)
-        gone[:, tokens] = True
-        return output_without(self._recording, gone)
+        raise NotImplementedError
 
     def __repr__(self) -> str:
         shape = "x".join(str(n) for n in self.logits.shape)

@@ -8,7 +8,8 @@ from typing import Any, Self
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.models.hugging_face import longest_text
-from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.pipeline import Pipeline
+from whyformer.models.recorded import RecordedInput
 from whyformer.models.texts import TextInput, TextPipeline, check_text
 from whyformer.models.vocabulary import load_tokenizer
 from whyformer.recording import Recording
@@ -48,14 +49,12 @@ class OneText(TextPipeline):
             )
 
 
-class RecordedText(Recorded):
+class RecordedText(RecordedInput):
     """One text that a model has read, and how its tokenizer encoded it."""
 
-    _recording: Recording
-
     def __init__(self, pipeline: Pipeline, recording: Recording, encoding: Any) -> None:
-        super().__init__(pipeline, recording.logits)
-        self._recording, self._encoding = recording, encoding
+        super().__init__(pipeline, recording)
+        self._encoding = encoding
 
     @property
     def pieces(self) -> list[Piece]:

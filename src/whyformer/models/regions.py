@@ -12,8 +12,8 @@ from whyformer.errors import InputError, TargetError
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
 from whyformer.models.hugging_face import image_pipeline
-from whyformer.models.images import ImagePipeline, read_image
-from whyformer.models.pipeline import Recorded
+from whyformer.models.images import ImagePipeline
+from whyformer.models.recorded import RecordedInput, Show
 from whyformer.targets import Contrast, class_index
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ EVERYWHERE: Box = (0.0, 0.0, 1.0, 1.0)
 
 
 def load_regions(folder: Path, name: str, explainer: Explainer) -> RegionsPipeline:
-    images = image_pipeline(folder, name, explainer)
-    return RegionsPipeline(name, explainer, images._prepare, images._mean, images._std)
+    return RegionsPipeline.like(image_pipeline(folder, name, explainer))
 
 
 class RegionsPipeline(ImagePipeline):
@@ -49,34 +48,22 @@ class RegionsPipeline(ImagePipeline):
     together = False
 
     def record(self, inputs: Any, *, progress: bool = False) -> RecordedRegions:
-        given = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
-        if len(given) != 1:
-            raise InputError(f"{len(given)} images were given; a segmentation is asked about one")
-        notes: list[str] = []
-        pixels = self._prepare([read_image(given[0], notes)])
-        recording = self.explainer.record(pixels)
-        return RecordedRegions(self, recording, self.picture(pixels), tuple(notes))
+        return RecordedRegions(self, *self.record_one(inputs))
 
 
-class RecordedRegions(Recorded):
+class RecordedRegions(RecordedInput):
     """An image whose pixels have classes. A class's probability is its mean over the region."""
 
-    _recording: Recording
     several = False
 
     def __init__(
-        self,
-        pipeline: RegionsPipeline,
-        recording: Recording,
-        picture: Tensor,
-        notes: tuple[str, ...],
+        self, pipeline: RegionsPipeline, recording: Recording, notes: list[str], show: Show
     ) -> None:
         if recording.logits.ndim != 4:
             raise InputError(f"{pipeline.name} gives no class to each place of an image")
         #: (classes, height, width)
         self._places = recording.logits[0]
-        self._recording, self._picture, self._notes = recording, picture, notes
-        super().__init__(pipeline, self._means(EVERYWHERE))
+        super().__init__(pipeline, recording, notes, show, logits=self._means(EVERYWHERE))
 
     def shares(self) -> dict[str, float]:
         """How much of the picture each class has, the largest first."""
@@ -120,8 +107,7 @@ class RecordedRegions(Recorded):
         def mean(output: Any) -> Tensor:
             return output.logits[:, index, rows, columns][:, mask].mean(1)
 
-        found = self._recording.explain(mean, method, preset, **options)
-        found = found.showing(found.tokens.name, picture=self._picture)
+        found = self._shown(self._recording.explain(mean, method, preset, **options))
         shown = None if region == EVERYWHERE else torch.tensor([[region]])
         return replace(
             found,
@@ -130,7 +116,6 @@ class RecordedRegions(Recorded):
             boxes=shown,
             asked=(),
             labels=[self._label(i) for i in range(len(self._places))],
-            notes=(*self._notes, *found.notes),
         )
 
     def _means(self, region: Box) -> Tensor:

@@ -60,11 +60,7 @@ class RecordedSpans(RecordedText):
         self.spans = self._find_spans()
         places = torch.tensor([(span.first, span.last) for span in self.spans])
         self.logits = recording.logits[:, places[:, 0], places[:, 1]]
-
-    @property
-    def labels(self) -> list[str]:
-        """The answers."""
-        return [span.text for span in self.spans]
+        self.labels = [span.text for span in self.spans]
 
     def index_of(self, item: Any) -> int:
         return self._number(item)

@@ -12,13 +12,11 @@ from torch import Tensor
 from whyformer.erasing import units_of
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
-from whyformer.explanation import Explanation
 from whyformer.files import FILE, FILE_ENDINGS, what_is
 from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.recorded import RecordedInput
 from whyformer.models.vocabulary import tokenizer_settings
 from whyformer.models.windows import RecordedWindows, Windows
-from whyformer.recording import Recording
-from whyformer.targets import class_index
 from whyformer.words import Piece, pieces_of
 
 #: how much of a window its neighbour repeats
@@ -152,29 +150,12 @@ class TextPipeline(Pipeline):
         return Windows(text, whole, encoding, cut, room, overlap)
 
 
-class RecordedTexts(Recorded):
+class RecordedTexts(RecordedInput):
     """Texts that a model has read, ready for questions."""
-
-    _recording: Recording
-
-    def __init__(self, pipeline: Pipeline, recording: Recording) -> None:
-        super().__init__(pipeline, recording.logits)
-        self._recording = recording
 
     @property
     def units(self) -> list[list[int]]:
         return units_of(self._recording)
-
-    @property
-    def labels(self) -> list[str] | None:
-        """The model's own, or what it chooses from."""
-        return self._recording.labels
-
-    def index_of(self, item: Any) -> int:
-        return class_index(item, self.logits.shape[-1], self.labels)
-
-    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
-        return self._recording.explain(target, method, preset, **options)
 
 
 def check_text(text: Any) -> None:

@@ -16,14 +16,17 @@ from whyformer.explanation import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Explana
 from whyformer.methods import Method
 from whyformer.models.encoders import EncoderPipeline, ImageEncoder, SentenceEncoder
 from whyformer.models.hugging_face import load_processor, longest_text, prepared_by
-from whyformer.models.image_with_text import ImageWithText, RecordedImageWithText
-from whyformer.models.images import ImageInput
+from whyformer.models.image_files import ImageInput
+from whyformer.models.image_with_text import ImageWithText
+from whyformer.models.images import Shown
 from whyformer.models.pipeline import Recorded
-from whyformer.models.reading import TextReader
+from whyformer.models.reading import ReadTexts, TextReader
+from whyformer.models.recorded import RecordedInput
 from whyformer.models.similarity import Side, pooled
 from whyformer.models.texts import as_texts
 from whyformer.models.vocabulary import load_tokenizer
-from whyformer.targets import Resolver, class_index
+from whyformer.recording import Recording
+from whyformer.targets import Resolver
 
 
 class TowersPipeline(ImageWithText):
@@ -93,7 +96,7 @@ class TowersPipeline(ImageWithText):
         )
         explainer.problem = self.problem(len(texts))
         recording = explainer.record({"pixel_values": pixels, **read.inputs})
-        return RecordedTowers(self, recording, shown, read, tuple(notes))
+        return RecordedTowers(self, recording, notes, shown, read, texts)
 
     def problem(self, texts: int) -> str:
         """A sigmoid judges every text on its own; a softmax needs several."""
@@ -102,32 +105,35 @@ class TowersPipeline(ImageWithText):
         return SINGLE_LABEL if texts > 1 else REGRESSION
 
 
-class RecordedTowers(RecordedImageWithText):
-    """Images that a model has compared with texts, ready for questions.
+class RecordedTowers(RecordedInput):
+    """Images that a model has compared with texts, which are its classes, ready for questions.
 
     An explanation shows the images and the texts that were asked about.
     """
 
-    @property
-    def labels(self) -> list[str] | None:
-        """The texts."""
-        return self._recording.labels
+    def __init__(
+        self,
+        pipeline: TowersPipeline,
+        recording: Recording,
+        notes: list[str],
+        shown: Shown,
+        read: ReadTexts,
+        texts: list[str],
+    ) -> None:
+        def show(found: Explanation) -> Explanation:
+            found = found.showing(found.tokens.name, **shown, title="image")
+            return replace(found, one_scale=False)
 
-    def index_of(self, item: Any) -> int:
-        return class_index(item, self.logits.shape[-1], self.labels)
+        super().__init__(pipeline, recording, notes, show, labels=texts)
+        self._read = read
 
     def looks_at_target(self, method: Method) -> bool:
         """Always: a target names the text whose rows are read."""
         return True
 
     def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
-        explanation = self._recording.explain(target, method, preset, **options)
-        explanation = explanation.showing(explanation.tokens.name, **self._shown, title="image")
-        notes = (*self._notes, *explanation.notes)
-        return self._showing_texts(replace(explanation, notes=notes, one_scale=False), target)
-
-    def _showing_texts(self, explanation: Explanation, target: Any) -> Explanation:
-        """Of the row of all texts, the asked ones' tokens without the padding."""
+        """Of the row of all texts, the asked ones' tokens are shown, without the padding."""
+        explanation = super()._explain(target, method, preset, **options)
         part = explanation.part("input_ids")
         places, pieces = self._read.together(self._asked(target))
         return explanation.showing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.files import FOLDER, IMAGE_ENDINGS, check_no_film, what_is
 from whyformer.models.hugging_face import is_prepared, load_processor
-from whyformer.models.images import MOST_PIXELS, ImageInput, read_image, readable, to_rgb
-from whyformer.models.pipeline import Pipeline, Recorded
-from whyformer.recording import Recording
+from whyformer.models.image_files import MOST_PIXELS, ImageInput, read_image, readable, to_rgb
+from whyformer.models.pipeline import Pipeline
+from whyformer.models.recorded import RecordedInput
 
 #: an animation, a folder of frames, or the frames themselves
 VideoInput = str | Path | bytes | Sequence[ImageInput]
@@ -43,13 +44,14 @@ class VideoPipeline(Pipeline):
         super().__init__(name, explainer)
         self._processor, self.count = processor, count
 
-    def record(self, inputs: VideoInput, *, progress: bool = False) -> Recorded:
+    def record(self, inputs: VideoInput, *, progress: bool = False) -> RecordedInput:
         """Read a video and run the model's forward."""
         notes: list[str] = []
         frames = chosen(read_frames(inputs, notes), self.count, notes)
         pixels = self._prepare(frames)
         recording = self.explainer.record({"pixel_values": pixels})
-        return RecordedVideo(self, recording, self._seen(pixels), tuple(notes))
+        seen = self._seen(pixels)
+        return RecordedInput(self, recording, notes, partial(in_a_strip, seen), held=seen.nbytes)
 
     @property
     def reads(self) -> dict[str, Any]:
@@ -78,32 +80,17 @@ class VideoPipeline(Pipeline):
         return (prepared * 1000).round().to(torch.int32).numpy().tobytes()
 
 
-class RecordedVideo(Recorded):
-    """A video that a model has read, ready for questions."""
-
-    def __init__(
-        self, pipeline: Pipeline, recording: Recording, frames: Tensor, notes: tuple[str, ...]
-    ) -> None:
-        super().__init__(pipeline, recording.logits)
-        self._recording: Recording = recording
-        self._frames, self._notes = frames, notes
-
-    @property
-    def bytes(self) -> int:
-        return super().bytes + self._frames.nbytes
-
-    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
-        explanation = self._recording.explain(target, method, preset, **options)
-        volume = explanation.tokens.volume
-        assert volume is not None
-        each = self._frames.shape[1] // volume[0]
-        notes = self._notes
-        if each > 1:
-            notes += (f"the model reads {each} frames as one: the first of them is drawn",)
-        explanation = explanation.showing(
-            explanation.tokens.name, picture=strip(self._frames[:, ::each][:, : volume[0]])
-        )
-        return replace(explanation, notes=(*notes, *explanation.notes))
+def in_a_strip(frames: Tensor, explanation: Explanation) -> Explanation:
+    """The explanation of a video with its frames side by side, as many as the model tells apart."""
+    volume = explanation.tokens.volume
+    assert volume is not None
+    each = frames.shape[1] // volume[0]
+    picture = strip(frames[:, ::each][:, : volume[0]])
+    shown = explanation.showing(explanation.tokens.name, picture=picture)
+    if each == 1:
+        return shown
+    note = f"the model reads {each} frames as one: the first of them is drawn"
+    return replace(shown, notes=(note, *shown.notes))
 
 
 def strip(frames: Tensor) -> Tensor:

@@ -140,17 +140,14 @@ class RecordedWindows(Recorded):
         merged = (total / seen).unsqueeze(0).to(self.logits)
         tokens = Tokens("text", torch.ones(1, len(seen), dtype=torch.bool), name="input_ids")
         return Explanation(
-            relevance=merged,
             logits=self.logits,
             target=asked.index if specific else None,
             method=method,
             preset=preset,
-            tokens=tokens,
             parts=(Part(tokens, merged, pieces=self._pieces),),
             notes=(self._windows.note, *unknown_note(self._pieces), *answer.notes),
             labels=self.pipeline.labels,
             problem=self.pipeline.explainer.problem,
-            pieces=self._pieces,
         )
 
 

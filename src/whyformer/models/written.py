@@ -49,18 +49,15 @@ class Written:
         relevance = self.relevance[number : number + 1, :end]
         pieces = [self.pieces[:end]]
         return Explanation(
-            relevance=relevance,
             logits=self.logits[number : number + 1],
             target=torch.tensor([self.ids[end]]),
             position=torch.tensor([end - 1]),
             method=self.method,
             preset=self.preset,
-            tokens=tokens,
             parts=(Part(tokens, relevance, pieces=pieces),),
             notes=self.notes,
             labels=self.labels,
             problem=NEXT_WORD,
-            pieces=pieces,
         )
 
     def __iter__(self) -> Iterator[Explanation]:

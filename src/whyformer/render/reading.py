@@ -88,21 +88,16 @@ def _explanation(
     part = Part(tokens, relevance, pieces=pieces, picture=picture, crops=crops)
     logits, labels = _classes(data)
     return Explanation(
-        relevance=relevance,
         logits=logits,
         target=asked,
         method=chosen,
         preset=data["preset"],
-        tokens=tokens,
         asked=words,
         parts=(part,),
         matrix=matrix,
         notes=tuple(data["notes"]),
         labels=labels,
         problem=data["problem"],
-        pieces=pieces,
-        picture=picture,
-        crops=crops,
     )
 
 

@@ -41,7 +41,7 @@ def make_sheet(
     sample %= len(first.logits)
     if len({(e.tokens.kind, e.grid, e.content.shape, e.logits.shape) for e in given}) > 1:
         raise InputError("the explanations are of different inputs; draw one input at a time")
-    numbers = [i for i, part in enumerate(parts_of(first)) if drawable(part)]
+    numbers = [i for i, part in enumerate(first.parts) if drawable(part)]
     if not numbers:
         raise InputError(
             "only images and texts can be drawn; for text pass what the tokenizer returned, or use "
@@ -63,11 +63,11 @@ def make_sheet(
     notes = list(dict.fromkeys(note for explanation in given for note in explanation.notes))
     notes += [
         f"the input {part.name} is not drawn"
-        for i, part in enumerate(parts_of(first))
+        for i, part in enumerate(first.parts)
         if i not in numbers
     ]
     sheets = [
-        _sheet(first, sample, parts_of(first)[i], own, questions, title, model)
+        _sheet(first, sample, first.parts[i], own, questions, title, model)
         for i, own in zip(numbers, views, strict=True)
     ]
     if len(first) > 1:
@@ -78,19 +78,6 @@ def make_sheet(
         labels = [first.label(i) for i in range(len(logits))]
         everything = {"logits": logits.tolist(), "labels": labels}
     return replace(sheets[0], notes=notes, others=tuple(sheets[1:]), **everything)
-
-
-def parts_of(explanation: Explanation) -> tuple[Part, ...]:
-    """All inputs; the main one as the explanation itself shows it."""
-    main = Part(
-        explanation.tokens,
-        explanation.relevance,
-        pieces=explanation.pieces,
-        picture=explanation.picture,
-        crops=explanation.crops,
-    )
-    first, *others = explanation.parts
-    return (replace(main, sound=first.sound, title=first.title), *others)
 
 
 def drawable(part: Part) -> bool:
@@ -172,7 +159,7 @@ def _views(explanation: Explanation, sample: int, number: int, shared: bool) -> 
 
     Rows of single tokens are known of the main part alone.
     """
-    part = parts_of(explanation)[number]
+    part = explanation.parts[number]
     several = part.relevance.ndim == 3
     relevances = part.relevance[sample] if several else part.relevance[sample : sample + 1]
     matrices: Sequence[Tensor | None] = [None] * len(relevances)

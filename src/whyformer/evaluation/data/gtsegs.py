@@ -13,7 +13,7 @@ from whyformer.data_sets import optional
 from whyformer.errors import InputError, first_line
 from whyformer.evaluation.data.samples import ImageSample, Samples, digest
 from whyformer.files import what_is
-from whyformer.models.images import read_image
+from whyformer.models.image_files import read_image
 
 IMAGES, MASKS = "/value/img", "/value/gt"
 

@@ -24,7 +24,7 @@ from whyformer.evaluation.data.classes import WNID, class_of, imagenet_numbers
 from whyformer.evaluation.data.documents import Document
 from whyformer.evaluation.data.samples import IMAGENET, ImageSample, Sample, Samples, digest
 from whyformer.files import what_is
-from whyformer.models.images import read_image
+from whyformer.models.image_files import read_image
 
 LABELS = ("label", "labels", "fine_label")
 #: names that transformers gives to classes without names

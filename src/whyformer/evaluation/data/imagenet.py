@@ -20,7 +20,7 @@ from whyformer.evaluation.data.samples import (
     read_text,
 )
 from whyformer.files import FILE, IMAGE_ENDINGS, what_is
-from whyformer.models.images import read_image
+from whyformer.models.image_files import read_image
 
 KAGGLE = "LOC_val_solution.csv"
 CAFFE = "val.txt"

@@ -9,7 +9,7 @@ from PIL import Image
 
 from whyformer.errors import InputError
 from whyformer.files import FILE, what_is
-from whyformer.models.images import MOST_PIXELS, read_image, readable
+from whyformer.models.image_files import MOST_PIXELS, read_image, readable
 
 #: the value of pixels that PASCAL VOC's masks leave undecided
 VOID = 255

@@ -20,7 +20,7 @@ from whyformer.errors import InputError
 from whyformer.evaluation.data.classes import class_indices
 from whyformer.evaluation.data.masks import read_mask
 from whyformer.files import FILE, IMAGE_ENDINGS, what_is
-from whyformer.models.images import read_image
+from whyformer.models.image_files import read_image
 
 SCENES = "scenes"
 #: how many embedded scenes are evaluated unless told otherwise
