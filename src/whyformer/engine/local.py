@@ -164,13 +164,8 @@ class Normalisation(Autograd):
         return [] if self.bias is None or slots[0] is None else [slots[0] * self.bias]
 
 
-class ByStatistic(Autograd):
-    """x * s, x / s or x - s, s computed from x by a mean: part of a norm that is spelled out.
-
-    ``subject`` is the place of x among the operands.
-    """
-
-    kind = "normalisation"
+class OnItself(Autograd):
+    """A value by another that was computed from it; ``subject`` is its place among the operands."""
 
     def __init__(self, name: str, call: Callable[..., Any], subject: int) -> None:
         super().__init__(name, call)
@@ -179,11 +174,19 @@ class ByStatistic(Autograd):
     def to_subject(self, slot: Tensor) -> Slots:
         return (slot, None) if self.subject == 0 else (None, slot)
 
-    def constant_deviation(self, slot: Tensor) -> Slots:
+    def constant_other(self, slot: Tensor) -> Slots:
+        """The derivative by the subject alone."""
         found = self.gradient(slot)
-        if self.name == "sub":
-            return found
         return (found[0], None) if self.subject == 0 else (None, found[1])
+
+
+class ByStatistic(OnItself):
+    """x * s, x / s or x - s, s computed from x by a mean: part of a norm that is spelled out."""
+
+    kind = "normalisation"
+
+    def constant_deviation(self, slot: Tensor) -> Slots:
+        return self.gradient(slot) if self.name == "sub" else self.constant_other(slot)
 
 
 # -- activations and gates
@@ -234,21 +237,13 @@ class Pointwise(Autograd):
         return [] if slots[0] is None else [slots[0] * self.at_zero()]
 
 
-class SelfGate(Autograd):
+class SelfGate(OnItself):
     """x f(x), f element by element: an activation function that is spelled out."""
 
     kind = "activation"
 
-    def __init__(self, name: str, call: Callable[..., Any], subject: int) -> None:
-        super().__init__(name, call)
-        self.subject = subject
-
-    def to_subject(self, slot: Tensor) -> Slots:
-        return (slot, None) if self.subject == 0 else (None, slot)
-
     def constant_gate(self, slot: Tensor) -> Slots:
-        found = self.gradient(slot)
-        return (found[0], None) if self.subject == 0 else (None, found[1])
+        return self.constant_other(slot)
 
 
 class Gate(Autograd):

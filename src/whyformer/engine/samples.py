@@ -42,30 +42,23 @@ class Samples:
     def total(self, values: Tensor, keep: tuple[int, ...] = ()) -> Tensor:
         """The sum over one sample, of a shape that scales the values; some axes may be kept."""
         axes = [i for i in range(values.ndim) if i != self.axis and i not in keep]
-        each = values.sum(axes, keepdim=True) if axes else values
-        if self.axis is None or self.plain:
-            return each
-        ids = self.ids.to(values.device)
-        shape = list(each.shape)
-        shape[self.axis] = self.batch
-        summed = each.new_zeros(shape).index_add_(self.axis, ids, each)
-        return summed.index_select(self.axis, ids)
+        return self._gathered(values.sum(axes, keepdim=True) if axes else values, "sum")
 
     def highest(self, values: Tensor) -> Tensor:
         """The highest value of one sample, of a shape that scales the values."""
         axes = [i for i in range(values.ndim) if i != self.axis]
-        each = values.amax(axes, keepdim=True) if axes else values
+        return self._gathered(values.amax(axes, keepdim=True) if axes else values, "amax")
+
+    def _gathered(self, each: Tensor, how: str) -> Tensor:
+        """What the indices of one sample have together, for every index along the axis."""
         if self.axis is None or self.plain:
             return each
-        ids = self.ids.to(values.device)
-        shape = list(each.shape)
-        shape[self.axis] = self.batch
-        line = [1] * each.ndim
-        line[self.axis] = -1
-        highest = each.new_zeros(shape).scatter_reduce_(
-            self.axis, ids.view(line).expand_as(each), each, "amax", include_self=False
+        ids, shape, line = self.ids.to(each.device), list(each.shape), [1] * each.ndim
+        shape[self.axis], line[self.axis] = self.batch, -1
+        found = each.new_zeros(shape).scatter_reduce_(
+            self.axis, ids.view(line).expand_as(each), each, how, include_self=False
         )
-        return highest.index_select(self.axis, ids)
+        return found.index_select(self.axis, ids)
 
     def spread(self, shape: torch.Size) -> Tensor:
         """The ids as a tensor of a value's shape, in no memory of its own.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from torch import Tensor
 
 from whyformer.engine.operations import adjoint
-from whyformer.engine.rules.division import GUARDED, Division
+from whyformer.engine.rules.division import GUARDED, Dividing, Division
 
 if TYPE_CHECKING:
     from whyformer.engine.learned import Learned
@@ -36,11 +36,15 @@ def absolute(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class SizeShares:
-    """u + v: R^u = s(u) / (s(u) + s(v)) R, R^v alike, s the size."""
+class BySize:
+    """Shares by the sizes of contributions."""
 
     size: Size
     divide: Division = GUARDED
+
+
+class SizeShares(BySize):
+    """u + v: R^u = s(u) / (s(u) + s(v)) R, R^v alike, s the size."""
 
     def __call__(self, op: Sum, relevance: Tensor) -> Slots:
         u, v = self.size(op.u), self.size(op.v)
@@ -48,12 +52,8 @@ class SizeShares:
         return s * u, s * v
 
 
-@dataclass(frozen=True)
-class SizeTerms:
+class SizeTerms(BySize):
     """A sum or mean over axes: each term gets its size's share."""
-
-    size: Size
-    divide: Division = GUARDED
 
     def __call__(self, op: Reduction, relevance: Tensor) -> Slots:
         x = self.size(op.x)
@@ -61,15 +61,11 @@ class SizeTerms:
         return (op.spread(self.divide(op, relevance, total)) * x,)
 
 
-@dataclass(frozen=True)
-class ToValues:
+class ToValues(BySize):
     """A V: R^V_kd = sum_q A_qk s(V_kd) / (sum_k' A_qk' s(V_k'd)) R_qd, and nothing for A.
 
     Another product of two activations: by the sizes of its terms, half to each side.
     """
-
-    size: Size
-    divide: Division = GUARDED
 
     def __call__(self, op: Product, relevance: Tensor) -> Slots:
         u, v = self.size(op.u), self.size(op.v)
@@ -85,11 +81,8 @@ class ToValues:
 # -- learned maps
 
 
-@dataclass(frozen=True)
-class AbsoluteContributions:
+class AbsoluteContributions(Dividing):
     """R_j = sum_i |x_j w_ji| / (sum_j' |x_j' w_j'i|) R_i."""
-
-    divide: Division = GUARDED
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
         x, weight = op.x.abs(), op.weight.abs()
@@ -97,8 +90,7 @@ class AbsoluteContributions:
         return (x * op.transpose(self.divide(op, relevance, z), weight),)
 
 
-@dataclass(frozen=True)
-class RelativeContributions:
+class RelativeContributions(Dividing):
     """RAP (Nam et al. 2020), c_ji = x_j w_ji: first to what excites, and to what inhibits too,
 
     R'_j = sum_i ([c_ji]^+ / (sum_j' [c_j'i]^+) + [-c_ji]^+ / (sum_j' |c_j'i|)) R_i,
@@ -107,8 +99,6 @@ class RelativeContributions:
     and what contributes less than the shift speaks against the class. A row is a token's
     features; of a convolution, all that a sample has.
     """
-
-    divide: Division = GUARDED
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
         x_pos, x_neg = op.x.clamp(min=0), op.x.clamp(max=0)

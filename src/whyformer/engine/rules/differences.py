@@ -34,10 +34,14 @@ PLACES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Midpoint:
-    """u v: dz = du (v + v0) / 2 + dv (u + u0) / 2, the mean of the derivatives at both ends."""
+class Compared:
+    """A rule that knows every operation as it is at the baseline."""
 
     at: Pairs
+
+
+class Midpoint(Compared):
+    """u v: dz = du (v + v0) / 2 + dv (u + u0) / 2, the mean of the derivatives at both ends."""
 
     def __call__(self, op: Operation, slot: Tensor) -> Slots:
         here, there = op.gradient(slot), self.at[op].gradient(slot)
@@ -47,14 +51,11 @@ class Midpoint:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Quotient:
+class Quotient(Compared):
     """z = u / v: dz = (du - dv (z + z0) / 2) / ((v + v0) / 2), by Midpoint for u = z v.
 
     Where v changes its sign: dz = du (1/v + 1/v0) / 2 - dv (u + u0) / (2 v v0).
     """
-
-    at: Pairs
 
     def __call__(self, op: Autograd, slot: Tensor) -> Slots:
         other: Autograd = self.at[op]  # type: ignore[assignment]
@@ -65,15 +66,12 @@ class Quotient:
         return left.sum_to_size(u.shape), (-slot * ratio).sum_to_size(v.shape)
 
 
-@dataclass(frozen=True, eq=False)
-class ByStatistic:
+class ByStatistic(Compared):
     """y = x s, s a statistic of x such as one over its deviation: Quotient by 1/s.
 
     dy = dx 2 s s0 / (s + s0) + ds (y + y0) / (s + s0): a baseline without spread, whose s is
     huge, makes no multiplier so. Where s changes its sign: Midpoint.
     """
-
-    at: Pairs
 
     def __call__(self, op: Statistic, slot: Tensor) -> Slots:
         other: Statistic = self.at[op]  # type: ignore[assignment]
@@ -90,11 +88,8 @@ def in_order(pair: Sequence[Tensor], op: Statistic) -> tuple[Tensor, Tensor]:
     return (one, two) if op.subject == 0 else (two, one)
 
 
-@dataclass(frozen=True, eq=False)
-class Rescale:
+class Rescale(Compared):
     """y = f(x), element by element: m = dy / dx; where y hardly changes, f' half way."""
-
-    at: Pairs
 
     def __call__(self, op: Pointwise, slot: Tensor) -> Slots:
         other: Pointwise = self.at[op]  # type: ignore[assignment]
@@ -111,15 +106,12 @@ class Rescale:
         return (slot * torch.where(still, slope, (y - y0) / (x - x0)),)
 
 
-@dataclass(frozen=True, eq=False)
-class LogarithmicMean:
+class LogarithmicMean(Compared):
     """y = softmax(x): dy_i = r_i (dx_i - sum_j r_j dx_j / sum_j r_j).
 
     r_i = dy_i / d(log y_i) is the logarithmic mean of y_i and its baseline: exp by Rescale, and
     the normalisation by sum_i dy_i = 0.
     """
-
-    at: Pairs
 
     def __call__(self, op: Softmax, slot: Tensor) -> Slots:
         other: Softmax = self.at[op]  # type: ignore[assignment]
@@ -142,15 +134,12 @@ def logarithms_change(op: Softmax, other: Softmax) -> Tensor:
     return x - x.gather(op.axis, place) + at_place
 
 
-@dataclass(frozen=True, eq=False)
-class Norm:
+class Norm(Compared):
     """y = c / d (times a weight, plus a bias), c = x - mean, d^2 the mean of c^2, plus epsilon.
 
     dy = (dc - (y + y0) / 2 dd) / ((d + d0) / 2), dd = d(d^2) / (d + d0), and d(d^2) is its
     derivative half way times dx, as it is quadratic in x.
     """
-
-    at: Pairs
 
     def __call__(self, op: Normalisation, slot: Tensor) -> Slots:
         other: Normalisation = self.at[op]  # type: ignore[assignment]
@@ -171,11 +160,8 @@ def parts(op: Normalisation) -> tuple[Tensor, Tensor]:
     return (op.x if mean is None else op.x - mean) * scale, 1 / scale
 
 
-@dataclass(frozen=True, eq=False)
-class Root:
+class Root(Compared):
     """y = |x| or a deviation, y^2 quadratic in x: dy = d(y^2) / (y + y0), d(y^2) as in Norm."""
-
-    at: Pairs
 
     def __call__(self, op: Autograd, slot: Tensor) -> Slots:
         other: Autograd = self.at[op]  # type: ignore[assignment]
@@ -185,11 +171,8 @@ class Root:
         return torch.autograd.grad(squared, x, GUARDED(op, slot, op.y + other.y))
 
 
-@dataclass(frozen=True, eq=False)
-class Along:
+class Along(Compared):
     """What has no rule of its own: its mean derivative on the straight way from the baseline."""
-
-    at: Pairs
 
     def __call__(self, op: Autograd, *slots: Tensor | None) -> Slots:
         import numpy as np
@@ -218,11 +201,8 @@ class Along:
         return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class ByName:
+class ByName(Compared):
     """A product or a quotient, element by element; a difference is linear."""
-
-    at: Pairs
 
     def __call__(self, op: Autograd, slot: Tensor) -> Slots:
         if op.name == "div":

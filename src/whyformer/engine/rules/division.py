@@ -32,6 +32,13 @@ GUARDED = Guarded()
 
 
 @dataclass(frozen=True)
+class Dividing:
+    """A rule of relevance that divides; ``divide`` says what it does where it divides by little."""
+
+    divide: Division = GUARDED
+
+
+@dataclass(frozen=True)
 class Offset:
     """R / (z + e), and 0 where z is 0: the authors' ``safe_divide``, blind to sign."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules.division import GUARDED, Division, Signed
+from whyformer.engine.rules.division import Dividing, Signed
 
 if TYPE_CHECKING:
     from whyformer.engine.learned import Learned
@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 CANCELLATION = 1e-5
 
 
-@dataclass(frozen=True)
-class PositivePairs:
+class PositivePairs(Dividing):
     """Eq. 5: R_j = sum_i [x_j w_ji]^+ / (sum_j' [x_j' w_j'i]^+) R_i, pair by pair."""
-
-    divide: Division = GUARDED
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
         x_pos, x_neg = op.x.clamp(min=0), op.x.clamp(max=0)
@@ -74,11 +71,8 @@ class PositivePairsFast:
         return signed.addcmul_(op.transpose(s, weight), magnitude)
 
 
-@dataclass(frozen=True)
-class PositiveActivations:
+class PositiveActivations(Dividing):
     """Eq. 4: R_j = sum_i x_j^+ w_ji^+ / (sum_j' x_j'^+ w_j'i^+) R_i."""
-
-    divide: Division = GUARDED
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
         x, weight = op.x.clamp(min=0), op.weight.clamp(min=0)
@@ -86,11 +80,8 @@ class PositiveActivations:
         return (x * op.transpose(self.divide(op, relevance, z), weight),)
 
 
-@dataclass(frozen=True)
-class SeparateSigns:
+class SeparateSigns(Dividing):
     """The authors' LRP baseline: x^+ w^+ and x^- w^-, each with a denominator of its own."""
-
-    divide: Division = GUARDED
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
         total = torch.zeros_like(op.x)
@@ -101,14 +92,11 @@ class SeparateSigns:
         return (total,)
 
 
-@dataclass(frozen=True)
-class BoundedInput:
+class BoundedInput(Dividing):
     """z^B, for the layer that reads the pixels: x w - l w^+ - h w^-.
 
     l and h are the lowest and the highest input value of the sample.
     """
-
-    divide: Division = GUARDED
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
         axes = tuple(range(1, op.x.ndim))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules.division import GUARDED, Division
+from whyformer.engine.rules.division import GUARDED, Dividing, Division
 
 if TYPE_CHECKING:
     from whyformer.engine.local import Autograd, Gate, Softmax
@@ -43,11 +43,8 @@ class PassOn:
 # -- sums
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(Dividing):
     """Eq. 6 for u + v: R^u = u / (u + v) R, R^v = v / (u + v) R."""
-
-    divide: Division = GUARDED
 
     def __call__(self, op: Sum, relevance: Tensor) -> tuple[Tensor, Tensor]:
         s = self.divide(op, relevance, op.output)
@@ -55,7 +52,7 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class NormalisedShares:
+class NormalisedShares(Dividing):
     """Eq. 6 and its normalisation, the factor in closed form.
 
     |sum R^u| / (|sum R^u| + |sum R^v|) * sum R / sum R^u = sign(sum R^u) sum R / (...)
@@ -65,7 +62,6 @@ class NormalisedShares:
     positions must change nothing.
     """
 
-    divide: Division = GUARDED
     divide_own: Division = GUARDED
 
     def __call__(self, op: Sum, relevance: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,10 +74,9 @@ class NormalisedShares:
 
 
 @dataclass(frozen=True)
-class ReferenceShares:
+class ReferenceShares(Dividing):
     """Eq. 6 and its normalisation, divided step by step as the authors' code does."""
 
-    divide: Division = GUARDED
     epsilon: float = 1e-9
 
     def __call__(self, op: Sum, relevance: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,21 +94,15 @@ class ReferenceShares:
 # -- sums and means over axes
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(Dividing):
     """Eq. 6 for a sum or mean over axes: each term gets its share."""
-
-    divide: Division = GUARDED
 
     def __call__(self, op: Reduction, relevance: Tensor) -> tuple[Tensor]:
         return (op.spread(self.divide(op, relevance, op.total())) * op.x,)
 
 
-@dataclass(frozen=True)
-class NormalisedTerms:
+class NormalisedTerms(Dividing):
     """Eq. 6 for many terms (mean pooling), with the normalisation of two."""
-
-    divide: Division = GUARDED
 
     def __call__(self, op: Reduction, relevance: Tensor) -> tuple[Tensor]:
         (r,) = Terms(self.divide)(op, relevance)
@@ -127,7 +116,7 @@ class NormalisedTerms:
 
 
 @dataclass(frozen=True)
-class MatrixProduct:
+class MatrixProduct(Dividing):
     """Eq. 6 for u v: R^u = u (R / uv) v^T, R^v = v u^T (R / uv), times ``share``.
 
     A half each is Eq. 6 with its normalisation, as both sums equal sum R, and AttnLRP's
@@ -135,7 +124,6 @@ class MatrixProduct:
     the sums are a little less than sum R; a half stays a half.
     """
 
-    divide: Division = GUARDED
     share: float = 0.5
 
     def __call__(self, op: Product, relevance: Tensor) -> tuple[Tensor, Tensor]:
@@ -173,11 +161,8 @@ class Taylor:
         return (torch.where(op.y == 0, 0, op.x * through),)
 
 
-@dataclass(frozen=True)
-class ByDerivative:
+class ByDerivative(Dividing):
     """Eq. 2, for what has no rule of its own: R_j = sum_i x_j dL_i/dx_j R_i / L_i."""
-
-    divide: Division = GUARDED
 
     def __call__(self, op: Autograd, *relevances: Tensor | None) -> Slots:
         s = [

@@ -15,7 +15,7 @@ from whyformer.engine.rules.balanced import (
     HalfEach,
     OneConstant,
 )
-from whyformer.engine.rules.division import GUARDED, Offset, Signed, Stabilised
+from whyformer.engine.rules.division import GUARDED, Division, Offset, Signed, Stabilised
 from whyformer.engine.rules.learned import (
     BoundedInput,
     Epsilon,
@@ -173,60 +173,47 @@ class Preset:
     conventions: Conventions = PLAIN
 
 
+def divided(
+    divide: Division,
+    learned: Rule,
+    sum: Rule | None = None,
+    reduction: Rule | None = None,
+    share: float = 0.5,
+    **other: Rule,
+) -> Table:
+    """Relevance whose rules divide alike; a product gives a ``share`` of it to each side."""
+    return relevance(
+        learned=learned,
+        sum=sum or Shares(divide),
+        reduction=reduction or Terms(divide),
+        product=MatrixProduct(divide, share),
+        generic=ByDerivative(divide),
+        **other,
+    )
+
+
+STABILISED, OFFSET = Stabilised(), Offset()
 STABLE = Preset(
     "stable",
-    attribution=relevance(
-        learned=PositivePairsFast(),
-        sum=NormalisedShares(Stabilised(), Stabilised(1e-6)),
-        reduction=NormalisedTerms(Stabilised()),
-        product=MatrixProduct(Stabilised()),
-        generic=ByDerivative(Stabilised()),
+    attribution=divided(
+        STABILISED,
+        PositivePairsFast(),
+        NormalisedShares(STABILISED, Stabilised(1e-6)),
+        NormalisedTerms(STABILISED),
     ),
-    lrp=relevance(
-        learned=PositiveActivations(),
-        sum=Shares(Stabilised()),
-        reduction=Terms(Stabilised()),
-        product=MatrixProduct(Stabilised(), 1.0),
-        gate=Wholes(),
-        generic=ByDerivative(Stabilised()),
-    ),
+    lrp=divided(STABILISED, PositiveActivations(), share=1.0, gate=Wholes()),
 )
 PAPER = Preset(
     "paper",
-    attribution=relevance(
-        learned=PositivePairs(),
-        sum=NormalisedShares(),
-        reduction=NormalisedTerms(),
-        product=MatrixProduct(),
-        generic=ByDerivative(),
-    ),
-    lrp=relevance(
-        learned=PositiveActivations(),
-        sum=Shares(),
-        reduction=Terms(),
-        product=MatrixProduct(GUARDED, 1.0),
-        gate=Wholes(),
-        generic=ByDerivative(),
-    ),
+    attribution=divided(GUARDED, PositivePairs(), NormalisedShares(), NormalisedTerms()),
+    lrp=divided(GUARDED, PositiveActivations(), share=1.0, gate=Wholes()),
 )
 REFERENCE = Preset(
     "reference",
-    attribution=relevance(
-        learned=PositivePairs(Offset()),
-        sum=ReferenceShares(Offset()),
-        reduction=Terms(Offset()),
-        product=MatrixProduct(Offset()),
-        generic=ByDerivative(Offset()),
-        pixels=BoundedInput(Offset()),
+    attribution=divided(
+        OFFSET, PositivePairs(OFFSET), ReferenceShares(OFFSET), pixels=BoundedInput(OFFSET)
     ),
-    lrp=relevance(
-        learned=SeparateSigns(Offset()),
-        sum=Shares(Offset()),
-        reduction=Terms(Offset()),
-        product=MatrixProduct(Offset()),
-        generic=ByDerivative(Offset()),
-        pixels=BoundedInput(Offset()),
-    ),
+    lrp=divided(OFFSET, SeparateSigns(OFFSET), pixels=BoundedInput(OFFSET)),
     conventions=Conventions(
         skip_first_block=True,
         normalise_attribution=("text", "sequence"),
@@ -237,17 +224,9 @@ REFERENCE = Preset(
 )
 
 
-def lrp_preset(name: str, learned: Rule, softmax: Rule, epsilon: float = 1e-6) -> Preset:
+def lrp_preset(name: str, learned: Rule, softmax: Rule) -> Preset:
     """One table for both uses: a rule for learned maps, the epsilon rule for all that is summed."""
-    table = relevance(
-        learned=learned,
-        sum=Shares(Signed(epsilon)),
-        reduction=Terms(Signed(epsilon)),
-        product=MatrixProduct(Signed(epsilon)),
-        softmax=softmax,
-        generic=ByDerivative(Signed(epsilon)),
-        pixels=learned,
-    )
+    table = divided(Signed(), learned, softmax=softmax, pixels=learned)
     return Preset(name, table, table)
 
 
