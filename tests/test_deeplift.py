@@ -270,7 +270,7 @@ def test_drawn_baselines_are_like_the_sample() -> None:
         [(recording.trace.output, torch.ones_like(recording.logits))],
     )
     drawn = torch.stack([noise(question, number) for number in range(400)])
-    content = question.entered[1, 1:6]
+    content = question.input[1, 1:6]
     assert (drawn[:, 1].mean((0, 1)) - content.mean(0)).abs().max() < 0.01
     assert (drawn[:, 1].std((0, 1)) - content.std(0, correction=0)).abs().max() < 0.01
     assert torch.equal(noise(question, 3), noise(question, 3))

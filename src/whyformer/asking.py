@@ -55,20 +55,19 @@ def check(answer: Any, method: Method, question: Question) -> None:
         )
     if not isinstance(answer.relevance, Tensor) or not answer.relevance.is_floating_point():
         raise MethodError(f"{made} relevance that is no tensor of floating point numbers")
-    found = (answer.relevance, *answer.others)
-    for site, part in zip(question.sites, found, strict=False):
+    for site, part in zip(question.sites, answer.parts, strict=False):
         expected = tuple(site.tokens.content.shape)
         if tuple(part.shape) != expected:
             raise MethodError(
                 f"{made} relevance of shape {tuple(part.shape)}; expected {expected}: "
                 "(batch, tokens), for every token, special ones included"
             )
-    if len(found) != len(question.sites):
+    if len(answer.parts) != len(question.sites):
         raise MethodError(
-            f"{made} relevance for {len(found)} of the model's {len(question.sites)} inputs"
+            f"{made} relevance for {len(answer.parts)} of the model's {len(question.sites)} inputs"
         )
     reached = () if answer.input_relevance is None else (answer.input_relevance,)
-    for part in (*found, *reached):
+    for part in (*answer.parts, *reached):
         if not bool(part.isfinite().all()):
             raise NumericalError(why_not_finite(part, method, question))
 

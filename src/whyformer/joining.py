@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,10 +12,6 @@ from whyformer.explanation import Blocks
 from whyformer.methods import Method
 from whyformer.methods.question import Answer, Question
 from whyformer.targets import ResolvedTarget
-
-
-def answer_part(answer: Answer, number: int) -> Tensor:
-    return answer.relevance if number == 0 else answer.others[number - 1]
 
 
 def only(seed: Tensor, sample: int) -> Tensor:
@@ -29,19 +26,14 @@ def one_each(answers: Sequence[Answer]) -> Answer:
     An input that all samples share is explained for each of them.
     """
 
-    def join(parts: Sequence[Tensor | None]) -> Tensor | None:
-        found = [part[i] for i, part in enumerate(parts) if part is not None]
-        return torch.stack(found) if found else None
+    def join(parts: Sequence[Tensor]) -> Tensor:
+        return torch.stack([part[i] for i, part in enumerate(parts)])
 
-    relevance = join([a.relevance for a in answers])
-    assert relevance is not None
-    others = [join(parts) for parts in zip(*(a.others for a in answers), strict=True)]
-    return Answer(
-        relevance,
-        join([a.matrix for a in answers]),
-        join([a.input_relevance for a in answers]),
-        tuple(part for part in others if part is not None),
-    )
+    matrices = [a.matrix for a in answers if a.matrix is not None]
+    reached = [a.input_relevance for a in answers if a.input_relevance is not None]
+    parts = map(join, zip(*(a.parts for a in answers), strict=True))
+    found = Answer.of(parts, join(reached) if reached else None)
+    return replace(found, matrix=join(matrices) if matrices else None)
 
 
 def stack(parts: list[Tensor], asked: ResolvedTarget) -> Tensor:

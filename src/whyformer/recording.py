@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,9 @@ from whyformer.engine import PRESETS, Forward, Preset, Start, Trace, record
 from whyformer.engine.inputs import Inputs, as_call, as_ordinary, named
 from whyformer.engine.precision import full_precision, is_fast
 from whyformer.engine.rules import DEFAULT_PRESET, get_preset
-from whyformer.errors import InputError, ModelError
+from whyformer.errors import ModelError
 from whyformer.explanation import Explanation, Part
-from whyformer.joining import answer_part, blocks_of, one_each, only, stack, stack_present
+from whyformer.joining import blocks_of, one_each, only, stack, stack_present
 from whyformer.layout import find_sites
 from whyformer.memory import BoundedMemory, graph_bytes
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
@@ -62,10 +62,11 @@ class Recording:
         self._inputs = inputs
         self._forward = self._make_forward()
         self._memory = BoundedMemory() if remember else None
-        self.sites[0] = self._with_content(self.sites[0], inputs, content)
+        self.sites[0].tokens = self.tokens.with_content(self._content(content))
         self.pieces = pieces_of(inputs, self.trace.batch)
 
     def __copy__(self) -> Recording:
+        """The same forward; what is changed on the way is the copy's alone."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
@@ -136,7 +137,7 @@ class Recording:
         parts = [
             Part(
                 site.tokens,
-                stack([answer_part(a, i) for a in answers], asked),
+                stack([a.parts[i] for a in answers], asked),
                 stack_present([a.input_relevance for a in answers], asked) if i == 0 else None,
                 self._pieces_of(site),
                 self._picture_of(site),
@@ -177,7 +178,7 @@ class Recording:
     @cached_property
     def _faster(self) -> Recording:
         """The same recording, asked with fast products; it remembers its own maps."""
-        other = self._twin()
+        other = copy.copy(self)
         other.trace = self.trace.faster()
         other._memory = None if self._memory is None else BoundedMemory()
         return other
@@ -191,12 +192,6 @@ class Recording:
         if site.tokens.kind != "image":
             return None
         return next(r.leaf for r in self.trace.seen.roots if r.name == site.tokens.name).detach()
-
-    def _twin(self) -> Recording:
-        """The same forward; what is changed on the way is the twin's alone."""
-        other = Recording.__new__(Recording)
-        other.__dict__.update(self.__dict__)
-        return other
 
     def _resolve(self, target: Target) -> ResolvedTarget:
         trace = self.trace
@@ -274,7 +269,7 @@ class Recording:
         if self._forward is not None:
             self._forward.refuse_changed()
         numbers = [i for i, r in enumerate(self.trace.seen.roots) if r.name == self.tokens.name]
-        explainer, other = self._explainer, self._twin()
+        explainer, other = self._explainer, copy.copy(self)
         replaced = {} if value is None else {numbers[0]: as_ordinary(value.detach())}
         other.trace = record(
             explainer.model, self._placed, explainer.output, self._maps, replaced, changed
@@ -285,27 +280,14 @@ class Recording:
         other._memory = None
         return other._question(preset, [(other.trace.output, start[0][1])])
 
-    def _with_content(self, site: Site, inputs: Inputs, content: Tensor | None) -> Site:
-        """The site with the content that was given, or without the row that is only read."""
-        found = site.tokens.content
-        if content is not None:
-            content = content.to(device=found.device, dtype=torch.bool)
-            if content.shape != found.shape:
-                raise InputError(
-                    f"content of shape {tuple(content.shape)}; expected (batch, tokens) = "
-                    f"{tuple(found.shape)}"
-                )
-            found = content
-        elif site.tokens.kind == "text" and self.trace.output.ndim == 2 and not told(inputs):
-            found = found & ~self._class_token(found)
-        blank = (~found.any(1)).nonzero().flatten().tolist()
-        if blank:
-            raise InputError(
-                f"sample {blank[0]} has no content, only special tokens and padding: an empty text "
-                "has nothing to explain"
-            )
-        site.tokens = replace(site.tokens, content=found)
-        return site
+    def _content(self, given: Tensor | None) -> Tensor:
+        """The content that was given, or what was found without the row that is only read."""
+        found = self.tokens.content
+        if given is not None:
+            return given.to(device=found.device, dtype=torch.bool)
+        if self.tokens.kind != "text" or self.trace.output.ndim != 2 or told(self._inputs):
+            return found
+        return found & ~self._class_token(found)
 
     def _class_token(self, content: Tensor) -> Tensor:
         """A first token that alone is read: a class token, where no tokenizer says so."""

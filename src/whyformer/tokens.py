@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -41,6 +41,21 @@ class Tokens:
         """Where patches stand; ``prefix`` special tokens stand before them."""
         size = torch.Size(self.volume or self.grid or ()).numel()
         return slice(self.prefix, self.prefix + size)
+
+    def with_content(self, content: Tensor) -> Tokens:
+        """The same tokens, of which others are content; every sample needs one at least."""
+        if content.shape != self.content.shape:
+            raise InputError(
+                f"content of shape {tuple(content.shape)}; expected (batch, tokens) = "
+                f"{tuple(self.content.shape)}"
+            )
+        blank = (~content.any(1)).nonzero().flatten().tolist()
+        if blank:
+            raise InputError(
+                f"sample {blank[0]} has no content, only special tokens and padding: an empty text "
+                "has nothing to explain"
+            )
+        return replace(self, content=content)
 
     def to_map(self, relevance: Tensor) -> Tensor:
         """(..., tokens) to (..., grid height, grid width).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,17 @@ class Answer:
     matrix: Tensor | None = None
     input_relevance: Tensor | None = None
     others: tuple[Tensor, ...] = ()
+
+    @classmethod
+    def of(cls, parts: Iterable[Tensor], input_relevance: Tensor | None = None) -> Answer:
+        """An answer with the relevance of every input, the main one first."""
+        first, *others = parts
+        return cls(first, None, input_relevance, tuple(others))
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """The relevance of every input, the main one first."""
+        return (self.relevance, *self.others)
 
 
 class Stream(NamedTuple):

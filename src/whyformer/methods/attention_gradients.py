@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.tables import gradient_table
 
 
 @register(
@@ -21,7 +20,7 @@ def attcat(question: Question, *, gradient: str = "gradient") -> Answer:
     "attnlrp". Padding is no query.
     """
     received = question.onto_streams([a.mean(1) for a in question.attention], "attcat")
-    products = question.stream_products(gradient_table(gradient))
+    products = question.stream_products(gradient)
     return question.carry([x * a for x, a in zip(products, received, strict=True)])
 
 
@@ -38,7 +37,7 @@ def grad_sam(question: Question, *, gradient: str = "gradient") -> Answer:
     Every query counts alike, whether the classifier reads it or not. ``gradient`` names the
     backward that G is of.
     """
-    slopes = question.gradients(table=gradient_table(gradient))
+    slopes = question.gradients(table=gradient)
     layers = [(a * g.clamp(min=0)).mean(1) for a, g in zip(question.attention, slopes, strict=True)]
     received = question.onto_streams(layers, "grad_sam")
     return question.carry([mass / len(layers) for mass in received])

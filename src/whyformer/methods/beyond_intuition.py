@@ -13,7 +13,6 @@ from whyformer.errors import UnknownNameError
 from whyformer.methods.integrating import integrated_gradient
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.tables import gradient_table
 from whyformer.methods.transformed import transformed
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def bt_head(
     """
     question.needs_one_sequence("bt_head")
     layers = []
-    slopes = question.gradients(table=gradient_table(gradient))
+    slopes = question.gradients(table=gradient)
     for a, g in zip(question.reached, slopes, strict=False):
         sizes = (a.mT @ (g * (a > 0))).abs().sum((-1, -2))
         shares = sizes / sizes.sum(1, keepdim=True).clamp(min=1e-30)

@@ -68,11 +68,8 @@ def contrasted(question: Question, target: Tensor, others: Tensor, of: str) -> A
     pixels = None
     if mine.input_relevance is not None and theirs.input_relevance is not None:
         pixels = (mine.input_relevance - theirs.input_relevance).clamp(min=0)
-    return Answer(
-        (mine.relevance - theirs.relevance).clamp(min=0),
-        input_relevance=pixels,
-        others=tuple((a - b).clamp(min=0) for a, b in zip(mine.others, theirs.others, strict=True)),
-    )
+    pairs = zip(mine.parts, theirs.parts, strict=True)
+    return Answer.of(((a - b).clamp(min=0) for a, b in pairs), pixels)
 
 
 def chosen_and_others(question: Question, method: str) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from whyformer.errors import InputError
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.tables import gradient_table
 from whyformer.methods.varying import at_least, extent, noise
 
 if TYPE_CHECKING:
@@ -48,14 +47,14 @@ def dave(
     at_least("shift", shift, 0)
     if not 0 < kept <= 1:
         raise InputError(f"kept is {kept}; expected at most 1 and more than 0")
-    table, root = gradient_table(gradient), question.input
+    root = question.input
     scale, image = spread * extent(question, root), root.ndim > 3
     totals: list[Tensor] = []
     counts: list[Tensor] = []
     for number in tqdm(range(samples), desc="dave", unit="copy", disable=not progress):
         move = Move(number, shift if image else 0, image)
         there = question.at(move.there(root + scale * noise(root, number)))
-        products = [value * slope for value, slope in there.input_gradients(table)]
+        products = [value * slope for value, slope in there.input_gradients(gradient)]
         masks = [torch.ones_like(product) for product in products]
         if image:
             masks[0] = inliers(products[0], kept)

@@ -53,10 +53,10 @@ def deepshap(question: Question, *, baselines: Tensor | None = None, samples: in
         at_least("samples", samples, 1)
         given = [noise(question, number) for number in range(samples)]
     else:
-        if len(baselines.shape) != question.entered.ndim or not len(baselines):
+        if len(baselines.shape) != question.input.ndim or not len(baselines):
             raise InputError(
                 f"baselines of shape {tuple(baselines.shape)}; expected several inputs of shape "
-                f"{tuple(question.entered.shape[1:])}: (number, ...)"
+                f"{tuple(question.input.shape[1:])}: (number, ...)"
             )
         given = list(baselines)
     total: list[Tensor] | None = None
@@ -73,7 +73,7 @@ def contributions(question: Question, baseline: float | Tensor) -> list[Tensor]:
     from whyformer.engine.pairs import paired
     from whyformer.engine.rules.differences import deeplift_table
 
-    other = question.at(blank(question, question.entered, baseline))
+    other = question.at(blank(question, question.input, baseline))
     table = deeplift_table(paired(question.trace, other.trace))
     multipliers = question.input_relevance(table, question.start)
     found = [
@@ -103,7 +103,7 @@ def noise(question: Question, number: int) -> Tensor:
     import numpy as np
     import torch
 
-    root = question.entered
+    root = question.input
     content = varied(question, root).expand_as(root).to(root)
     axes = tuple(range(2, root.ndim)) if root.ndim > 3 else (1,)
     count = content.sum(axes, keepdim=True).clamp(min=1)

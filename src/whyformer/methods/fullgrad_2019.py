@@ -50,11 +50,11 @@ def fullgrad_2019(
         part += 0 if mass is None else mass
     found = question.at_input(*parts)
     at_entries = iter(carried[len(roots) :])
-    first, *others = (
-        beside(site, tokens, None if site.entry is None else next(at_entries))
-        for site, tokens in zip(question.sites, (found.relevance, *found.others), strict=True)
+    tokens = (
+        beside(site, own, None if site.entry is None else next(at_entries))
+        for site, own in zip(question.sites, found.parts, strict=True)
     )
-    return Answer(first, input_relevance=found.input_relevance, others=tuple(others))
+    return Answer.of(tokens, found.input_relevance)
 
 
 def beside(site: Site, tokens: Tensor, slot: Tensor | None) -> Tensor:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.tables import gradient_table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,4 +27,4 @@ def generic_attention(question: Question, *, gradient: str = "gradient") -> Answ
     def layer(b: int, maps: list[Tensor]) -> Tensor:
         return (maps[0] * attention[b]).clamp_(min=0).mean(1)
 
-    return question.roll_out(question.layers(layer, question.by_gradient(gradient_table(gradient))))
+    return question.roll_out(question.layers(layer, question.by_gradient(gradient)))

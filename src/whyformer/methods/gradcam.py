@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.tables import gradient_table
 
 
 @register(
@@ -24,7 +23,7 @@ def gradcam(question: Question, *, gradient: str = "gradient") -> Answer:
 
 def _of_last_map(question: Question, gradient: str) -> Answer:
     attention = question.last_attention
-    slope = question.gradients(last_only=True, table=gradient_table(gradient))[-1]
+    slope = question.gradients(last_only=True, table=gradient)[-1]
     content = question.columns(slope)
     scaled, image = question.preset.conventions.scaled_gradcam, question.tokens.kind == "image"
     if scaled and not image:

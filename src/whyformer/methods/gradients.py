@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.tables import gradient_table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +32,7 @@ def gradient_x_input(question: Question, *, gradient: str = "libra") -> Answer:
     ``gradient`` is the table of the backward: "gradient", "cp" (Ali et al. 2022), "libra" (Mehri
     et al. 2025) or "attnlrp" (Achtibat et al. 2024).
     """
-    found = question.input_gradients(gradient_table(gradient))
+    found = question.input_gradients(gradient)
     return question.at_input(*(value * slope for value, slope in found))
 
 
@@ -80,12 +79,10 @@ def stream_relevance(
     question: Question, gradient: str, each_map: Callable[[int, Tensor], None] | None = None
 ) -> Answer:
     """What ``fullgrad`` answers; ``each_map`` is called with every map's gradient on the way."""
-    products = question.stream_products(gradient_table(gradient), each_map)
+    products = question.stream_products(gradient, each_map)
     found = question.carry(products)
-    parts = [found.relevance, *found.others]
-    if all(bool(part.any()) for part in parts):
+    if all(bool(part.any()) for part in found.parts):
         return found
     own = gradient_x_input(question, gradient=gradient)
-    pairs = zip(parts, (own.relevance, *own.others), strict=True)
-    first, *others = (part if bool(part.any()) else at_input for part, at_input in pairs)
-    return Answer(first, others=tuple(others))
+    pairs = zip(found.parts, own.parts, strict=True)
+    return Answer.of(part if bool(part.any()) else at_input for part, at_input in pairs)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from whyformer.errors import ModelError
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.tables import gradient_table
 from whyformer.methods.varying import at_least
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ def iia(
     """
     from tqdm.auto import tqdm
 
-    table = gradient_table(gradient)
     at_least("steps", steps, 1)
     softmax = question.trace.seen.attention[len(question.reached) - 1].softmax
     assert softmax is not None
@@ -45,7 +43,7 @@ def iia(
             scaled = {softmax.number: lambda weights, k=k: weights * (k / steps)}
             there = question.at(question.input * (i / steps), scaled)
             refuse_other_steps(there, softmax)
-        slopes = there.gradients(table=table)
+        slopes = there.gradients(table=gradient)
         for layer, a, g in zip(total, there.attention, slopes, strict=True):
             layer += (a * g).clamp(min=0).mean(1) / len(grid)
     return question.roll_out(total)

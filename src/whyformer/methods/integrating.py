@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whyformer.methods.question import Question
-from whyformer.methods.tables import gradient_table
 from whyformer.methods.varying import at_least
 
 if TYPE_CHECKING:
@@ -22,12 +21,11 @@ def integrated_gradient(
     import torch
     from tqdm.auto import tqdm
 
-    table = gradient_table(gradient)
     at_least("steps", steps, 1)
     scales = [1.0] if steps == 1 else torch.linspace(0, 1, steps, dtype=torch.float64).tolist()
     total = torch.zeros_like(question.last_attention)
     for scale in tqdm(scales, desc=what, unit="step", disable=not progress or steps == 1):
         there = question if scale == 1 else question.at(scale * question.input)
-        total += there.gradients(last_only=True, table=table)[-1]
+        total += there.gradients(last_only=True, table=gradient)[-1]
     shown = question.last_attention > 0
     return (total / len(scales)).clamp(min=0).mul(shown).mean(1)

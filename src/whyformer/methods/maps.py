@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whyformer.errors import ModelError
 from whyformer.methods.answer import Maps
+from whyformer.methods.tables import gradient_table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,10 +93,10 @@ class MapReading:
             )
         return [self.shaped(a.weights.detach()) for a in seen.attention]
 
-    def gradients(self, last_only: bool = False, table: Table | None = None) -> list[Tensor]:
+    def gradients(self, last_only: bool = False, table: Table | str = "gradient") -> list[Tensor]:
         """The gradient of the target by A, for every map or the last.
 
-        ``table`` is another table of gradients, such as ``GRADIENTS["libra"]``.
+        ``table`` is a table of gradients or its name, such as "libra".
         """
         return self._maps(self.by_gradient(table), last_only)
 
@@ -166,10 +167,8 @@ class MapReading:
             return self.by_gradient(backward.table)
         return self.by_relevance(backward.table, backward.signed)
 
-    def by_gradient(self, table: Table | None = None) -> Backward:
-        from whyformer.engine import GRADIENT
-
-        return Backward(table or GRADIENT, self.start)
+    def by_gradient(self, table: Table | str = "gradient") -> Backward:
+        return Backward(gradient_table(table), self.start)
 
     def by_relevance(self, table: Table | None = None, signed: bool = False) -> Backward:
         table = table or self.preset.attribution

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ class Question(Reading):
             tower = Question(self.trace, [site], self.preset, self.start, pooled=pooled, keep=True)
             tower.__dict__["_last"] = last
             found.append(method(tower).relevance)
-        return self._parts(found)
+        return Answer.of(found)
 
     # -- answers
 
@@ -83,7 +84,7 @@ class Question(Reading):
                 "model attends sample by sample, in chunks of queries or without skip connections; "
                 "use a method that reads all maps, such as generic_attention"
             )
-        return self._with_matrix(answer, self._ordered(matrix) if self._full else None)
+        return replace(answer, matrix=self._ordered(matrix) if self._full else None)
 
     def _pooled_by(self, matrix: Tensor) -> Answer:
         layers: list[Tensor | None] = [None] * len(self.attention)
@@ -105,21 +106,12 @@ class Question(Reading):
             answer = self._answer(self.rolling.divided(given, self._row_sums(layers)))
         else:
             own, mixed = self._read(self.rolling.own), self._read(self.rolling.mixed(given))
-            answer = self._parts(
-                [
-                    o.masked_fill(site.tokens.content, 0) + m
-                    for site, o, m in zip(self.sites, own, mixed, strict=True)
-                ]
+            answer = Answer.of(
+                o.masked_fill(site.tokens.content, 0) + m
+                for site, o, m in zip(self.sites, own, mixed, strict=True)
             )
-        return self._with_matrix(
-            answer, self._product(layers, normalise_rows) if self._full else None
-        )
-
-    @property
-    def input(self) -> Tensor:
-        """The main input where it enters the model: pixels, features or embeddings."""
-        roots = self.trace.seen.roots
-        return next(r.leaf for r in roots if r.name == self.tokens.name).detach()
+        matrix = self._product(layers, normalise_rows) if self._full else None
+        return replace(answer, matrix=matrix)
 
     @property
     def reached(self) -> list[Tensor]:
@@ -249,14 +241,8 @@ class Question(Reading):
             first += len(site.values)
         return found
 
-    def _parts(self, relevances: Sequence[Tensor]) -> Answer:
-        return Answer(relevances[0], others=tuple(relevances[1:]))
-
     def _answer(self, slots: Sequence[Tensor | None]) -> Answer:
-        return self._parts(self._read(slots))
-
-    def _with_matrix(self, answer: Answer, matrix: Tensor | None) -> Answer:
-        return Answer(answer.relevance, matrix, answer.input_relevance, answer.others)
+        return Answer.of(self._read(slots))
 
     # -- whole matrices, for models that are one sequence
 
@@ -293,7 +279,7 @@ class Question(Reading):
 
 def reaches_all(answer: Answer) -> bool:
     """Whether every sample has some relevance."""
-    parts = [part.flatten(1).any(1) for part in (answer.relevance, *answer.others)]
+    parts = [part.flatten(1).any(1) for part in answer.parts]
     return bool(sum(parts[1:], parts[0]).all())
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from whyformer.errors import ModelError
 from whyformer.methods.answer import Answer, Stream
 from whyformer.methods.maps import Changed, MapReading
+from whyformer.methods.tables import gradient_table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,28 +47,26 @@ class Reading(MapReading):
 
     # -- streams and inputs
 
-    def streams(self, table: Table | None = None) -> list[Stream]:
+    def streams(self, table: Table | str = "gradient") -> list[Stream]:
         """x_b and dy/dx_b of the residual stream at every block's entry, input side first."""
-        from whyformer.engine import GRADIENT
-
         blocks = self.trace.seen.blocks
         if not blocks:
             return []
-        found = self.trace.backward(table or GRADIENT, self.start, [b.entry for b in blocks])
+        found = self.trace.backward(gradient_table(table), self.start, [b.entry for b in blocks])
         return [
             Stream(block.entry.detach(), slot if slot is not None else block.entry.new_zeros(()))
             for block, slot in zip(blocks, found, strict=True)
         ]
 
     def stream_products(
-        self, table: Table | None = None, each_map: Callable[[int, Tensor], None] | None = None
+        self,
+        table: Table | str = "gradient",
+        each_map: Callable[[int, Tensor], None] | None = None,
     ) -> list[Tensor]:
         """sum_d x_b dy/dx_b of every block's stream; no gradient is kept beyond its block.
 
         ``each_map`` is called on the way with the number of every map and the gradient there.
         """
-        from whyformer.engine import GRADIENT
-
         entries = [block.entry for block in self.trace.seen.blocks]
         found = [entry.new_zeros(entry.shape[:-1]).detach() for entry in entries]
 
@@ -82,12 +81,13 @@ class Reading(MapReading):
             for number, attention in enumerate(self.trace.seen.attention):
                 passing[attention.weights] = partial(self._shown, each_map, number)
         roots = [root.leaf for root in self.trace.seen.roots]
-        self.trace.backward(table or GRADIENT, self.start, roots, passing=passing)
+        self.trace.backward(gradient_table(table), self.start, roots, passing=passing)
         return found
 
     @property
-    def entered(self) -> Tensor:
-        """The main input where it enters the graph: what ``at`` replaces."""
+    def input(self) -> Tensor:
+        """The main input where it enters the model, pixels, features or embeddings: what ``at``
+        replaces."""
         seen = self.trace.seen.roots
         return next(r for r in seen if r.name == self.tokens.name).leaf.detach()
 
@@ -107,20 +107,16 @@ class Reading(MapReading):
             for root, slot in zip(self.roots, found, strict=True)
         ]
 
-    def input_gradients(self, table: Table | None = None) -> list[Stream]:
+    def input_gradients(self, table: Table | str = "gradient") -> list[Stream]:
         """Each input, and the gradient of the target by it."""
-        from whyformer.engine import GRADIENT
-
-        found = self.input_relevance(table or GRADIENT, self.start)
+        found = self.input_relevance(gradient_table(table), self.start)
         return [Stream(x.detach(), slot) for x, slot in zip(self.roots, found, strict=True)]
 
     def at_input(self, values: Tensor, *others: Tensor) -> Answer:
         """Signed values at the inputs themselves, summed over features, and their sum per token."""
         pixels, tokens = self.sites[0].from_input(values)
-        rest = tuple(
-            site.from_input(value)[1] for site, value in zip(self.sites[1:], others, strict=False)
-        )
-        return Answer(tokens, input_relevance=pixels, others=rest)
+        rest = zip(self.sites[1:], others, strict=False)
+        return Answer.of([tokens, *(site.from_input(value)[1] for site, value in rest)], pixels)
 
     # -- inside
 

@@ -28,7 +28,7 @@ def over_shifted_grids(
         raise InputError(
             f"shifts is {steps}, and only a model's one image can be shifted; leave shifts out"
         )
-    pixels = question.entered
+    pixels = question.input
     total = pixels.new_zeros(len(pixels), *size)
     count = pixels.new_zeros(size)
     parts = [(step + 0.5) / steps - 0.5 for step in range(steps)]

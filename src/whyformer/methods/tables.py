@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from whyformer.engine import Table
 
 
-def gradient_table(name: str) -> Table:
+def gradient_table(given: Table | str) -> Table:
+    """The table of that name; a table is taken as it is."""
     from whyformer.engine import GRADIENTS
 
-    if name not in GRADIENTS:
-        raise UnknownNameError(f"unknown gradient {name!r}; {nearest(name, GRADIENTS)}")
-    return GRADIENTS[name]
+    if not isinstance(given, str):
+        return given
+    if given not in GRADIENTS:
+        raise UnknownNameError(f"unknown gradient {given!r}; {nearest(given, GRADIENTS)}")
+    return GRADIENTS[given]

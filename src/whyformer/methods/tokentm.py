@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.tables import gradient_table
 from whyformer.methods.transformed import transformed
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def tokentm(question: Question, *, gradient: str = "gradient") -> Answer:
     ``gradient`` names the backward that G is of.
     """
     blocks = transformed(question, "tokentm")
-    slopes = question.gradients(table=gradient_table(gradient))
+    slopes = question.gradients(table=gradient)
     layers: list[Tensor | None] = [None] * len(question.attention)
     for number, block in enumerate(blocks):
         given = (block.attention * slopes[number]).clamp(min=0)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from whyformer.errors import UnknownNameError, nearest
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.tables import gradient_table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,7 +48,7 @@ def transformer_attribution(
 
     chosen = select(blocks, count)
     relevance = question.by_relevance(signed=factor != "gradient")
-    slope = question.by_gradient(gradient_table(gradient))
+    slope = question.by_gradient(gradient)
     backwards = [relevance, slope] if factor == "gradient" else [relevance]
 
     def layer(b: int, maps: list[Tensor]) -> Tensor:

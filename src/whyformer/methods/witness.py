@@ -70,18 +70,13 @@ def witness(
         layers[number] = heard.mean(1)
 
     present = stream_relevance(question, gradient, read)
-    heard = shares(question, parts_of(question.flow(layers, hearsay)))
-    said = shares(question, parts_of(question.flow(values)))
+    heard = shares(question, question.flow(layers, hearsay).parts)
+    said = shares(question, question.flow(values).parts)
     roots = [f.sign() * (f.abs() * s).sqrt() for f, s in zip(heard, said, strict=True)]
-    own = shares(question, parts_of(present))
-    first, *others = (
+    own = shares(question, present.parts)
+    return Answer.of(
         root + presence * part for root, part in zip(shares(question, roots), own, strict=True)
     )
-    return Answer(first, others=tuple(others))
-
-
-def parts_of(answer: Answer) -> list[Tensor]:
-    return [answer.relevance, *answer.others]
 
 
 def shares(question: Question, parts: Sequence[Tensor]) -> list[Tensor]:
