@@ -17,12 +17,12 @@ from whyformer.errors import InputError
 from whyformer.evaluation import evaluate
 from whyformer.evaluation.data.samples import Samples, Scenes
 from whyformer.evaluation.run.runner import read_records
-from whyformer.evaluation.tasks.boxes import Boxes, TidyScenes, overlap, share_inside
-from whyformer.evaluation.tasks.captions import CaptionedScenes, Captions
+from whyformer.evaluation.tasks.boxes import Boxes, overlap, share_inside
+from whyformer.evaluation.tasks.captions import Captions
 from whyformer.evaluation.tasks.captions import caption_scores as words_of
 from whyformer.evaluation.tasks.known import Known
 from whyformer.evaluation.tasks.pointing import Pointing
-from whyformer.evaluation.tasks.writing import Stories, Writing, word_places
+from whyformer.evaluation.tasks.writing import Writing, word_places
 
 
 class Told(Samples[Story]):
@@ -124,7 +124,11 @@ class TestWriting:
         assert len(list((tmp_path / "cache").rglob("*.npy"))) == 4
 
     def test_stories_are_the_same_each_time(self) -> None:
-        assert Stories(3)[2] == Stories(9)[2] != Stories(3)[1]
+        assert (
+            Writing("stable").embedded(3)[2]
+            == Writing("stable").embedded(9)[2]
+            != Writing("stable").embedded(3)[1]
+        )
 
 
 class TestBoxes:
@@ -141,7 +145,8 @@ class TestBoxes:
         assert share_inside(np.zeros((4, 6)), (2, 1, 4, 3)) == 0
 
     def test_every_digit_must_be_found(self, detector: Any) -> None:
-        scene = next(s for s in map(TidyScenes(9).__getitem__, range(9)) if knows(detector, s))
+        scenes = Boxes("stable").embedded(9)
+        scene = next(s for s in map(scenes.__getitem__, range(9)) if knows(detector, s))
         moved = replace(scene, masks=np.roll(scene.masks, 48, axis=(1, 2)))
         renamed = replace(scene, labels=scene.labels[::-1])
         assert not knows(detector, moved)
@@ -164,9 +169,8 @@ class TestBoxes:
 class TestCaptions:
     def test_both_digits_must_be_known(self, clip: Any) -> None:
         task = Captions("stable")
-        drawn = next(
-            d for d in map(CaptionedScenes(9).__getitem__, range(9)) if task.knows(clip, d)
-        )
+        captioned = task.embedded(9)
+        drawn = next(d for d in map(captioned.__getitem__, range(9)) if task.knows(clip, d))
         others = tuple((label + 1) % 10 for label in drawn.scene.labels)
         assert not task.knows(clip, replace(drawn, scene=replace(drawn.scene, labels=others)))
 
@@ -181,7 +185,7 @@ class TestCaptions:
         assert values["named"] >= 50
 
     def test_words_have_their_own_scores(self, clip: Any) -> None:
-        drawn = CaptionedScenes(1)[0]
+        drawn = Captions("stable").embedded(1)[0]
         answer = clip.record(drawn.scene.image, text=[drawn.caption]).explain(0, "witness")
         words = drawn.caption.split()
         part = answer.part("input_ids")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,24 +165,12 @@ def evaluate_one(
 ) -> Result | None:
     from whyformer.evaluation import evaluate
 
+    given = {**vars(options), "benchmark": benchmark, "methods": chosen, "out": folder}
+    if KINDS[benchmark] != "text":
+        given["longest"] = None
+    asked = {name: given[name] for name in signature(evaluate).parameters if name in given}
     try:
-        return evaluate(
-            benchmark,
-            why,
-            options.data,
-            methods=chosen,
-            preset=options.preset,
-            limit=options.limit,
-            split=options.split,
-            cut=options.cut,
-            longest=options.longest if KINDS[benchmark] == "text" else None,
-            removal=options.removal,
-            confidence=options.confidence,
-            known=options.known,
-            out=folder,
-            cache=options.cache,
-            progress=not options.quiet,
-        )
+        return evaluate(why=why, **asked, progress=not options.quiet)
     except KeyboardInterrupt:
         print(
             f"\nwhyformer: what was measured is in {folder}; the same command goes on from there",

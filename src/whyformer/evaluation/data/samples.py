@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -71,6 +71,17 @@ class Samples(ABC, Generic[Sample]):
     @abstractmethod
     def __getitem__(self, index: int) -> Sample:
         """Read one sample; an ``InputError`` says what is wrong with it."""
+
+
+class Drawn(Samples[Sample]):
+    """Embedded samples, each drawn by its number; keys begin with ``called``."""
+
+    def __init__(self, name: str, called: str, length: int, draw: Callable[[int], Sample]) -> None:
+        self.name, self._draw = name, draw
+        self.keys = [f"{called}-{i:05d}" for i in range(length)]
+
+    def __getitem__(self, index: int) -> Sample:
+        return self._draw(index)
 
 
 class Scenes(Samples[ImageSample]):

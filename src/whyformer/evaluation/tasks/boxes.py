@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 
 from whyformer.demo.scenes import Scene, boxes_of, draw_tidy
-from whyformer.evaluation.data.samples import Samples
+from whyformer.evaluation.data.samples import Drawn, Samples
 from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.tasks.answers import TimedAnswers
 from whyformer.evaluation.tasks.known import KnownTruth
@@ -25,17 +25,6 @@ OVERLAP = 0.5
 Box = Sequence[float]
 
 
-class TidyScenes(Samples[Scene]):
-    """Scenes of two digits that demo-detector never saw."""
-
-    def __init__(self, length: int) -> None:
-        self.name = "tidy scenes of 2"
-        self.keys = [f"tidy-{i:05d}" for i in range(length)]
-
-    def __getitem__(self, index: int) -> Scene:
-        return draw_tidy([SCENE_SEED, index], 2)
-
-
 class Boxes(KnownTruth):
     """Ask about the class of each digit of a scene, all of which the model must find."""
 
@@ -45,7 +34,8 @@ class Boxes(KnownTruth):
     model = "demo-detector"
 
     def embedded(self, count: int) -> Samples[Scene]:
-        return TidyScenes(count)
+        """Scenes of two digits that demo-detector never saw."""
+        return Drawn("tidy scenes of 2", "tidy", count, lambda i: draw_tidy([SCENE_SEED, i], 2))
 
     def knows(self, why: Pipeline, sample: Scene) -> bool:
         assert isinstance(why, DetectionPipeline)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from whyformer.demo.captions import NUMBERS, Captioned, draw_captioned, with_article
-from whyformer.evaluation.data.samples import Samples
+from whyformer.evaluation.data.samples import Drawn, Samples
 from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.tasks.answers import TimedAnswers
 from whyformer.evaluation.tasks.known import KnownTruth
@@ -26,17 +26,6 @@ SCENE_SEED = 3_000_037
 NAMED = 2
 
 
-class CaptionedScenes(Samples[Captioned]):
-    """Scenes of two digits that demo-clip never saw, each with a caption that names both."""
-
-    def __init__(self, length: int) -> None:
-        self.name = "captioned scenes"
-        self.keys = [f"captioned-{i:05d}" for i in range(length)]
-
-    def __getitem__(self, index: int) -> Captioned:
-        return draw_captioned([SCENE_SEED, index])
-
-
 class Captions(KnownTruth):
     """Ask about each digit of a scene by its name alone, then about the caption of both."""
 
@@ -46,7 +35,9 @@ class Captions(KnownTruth):
     model = "demo-clip"
 
     def embedded(self, count: int) -> Samples[Captioned]:
-        return CaptionedScenes(count)
+        """Scenes of two digits that demo-clip never saw, each with a caption that names both."""
+        draw = lambda i: draw_captioned([SCENE_SEED, i])  # noqa: E731
+        return Drawn("captioned scenes", "captioned", count, draw)
 
     def knows(self, why: Pipeline, sample: Captioned) -> bool:
         """Of all ten digits' names those of the two that are there fit best."""

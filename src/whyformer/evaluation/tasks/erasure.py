@@ -109,20 +109,17 @@ class Erasure(Task):
                 ("comprehensiveness",),
                 lambda r: [r["whole"] - np.mean(r["removed"])],
                 table=title,
-                column="comprehensiveness",
             ),
             Measure(
                 ("sufficiency",),
                 lambda r: [r["whole"] - np.mean(r["kept"])],
                 table=title,
-                column="sufficiency",
                 less_is_better=True,
             ),
             Measure(
                 ("aopc",),
                 lambda r: [sum(r["whole"] - p for p in r["steps"]) / (len(r["steps"]) + 1)],
                 table=title,
-                column="aopc",
             ),
         ]
 

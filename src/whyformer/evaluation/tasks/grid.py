@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from whyformer.evaluation.tasks.metrics import is_flat
 from whyformer.evaluation.tasks.pictures import Answers, ImageTask, Picture
 from whyformer.evaluation.tasks.task import Measure, Record
-from whyformer.models.images import ImagePipeline
 
 TITLE = (
     "share of the positive relevance in the asked class's own cell of four, and how often that "
@@ -26,15 +25,12 @@ class Grid(ImageTask):
 
     name = "grid"
 
-    def measure_image(
-        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
-    ) -> Iterator[tuple[str, Record]]:
+    def measure_one(self, picture: Picture, answers: Answers, method: str) -> Record:
         cells = picture.sample.masks
-        for method in methods:
-            maps = answers.maps(method, list(cells), picture.size)
-            positive = [np.maximum(maps[asked], 0) for asked in cells]
-            sums = [[float(heat[cell].sum()) for cell in cells.values()] for heat in positive]
-            yield method, {"cells": sums, "flat": any(is_flat(heat) for heat in positive)}
+        maps = answers.maps(method, list(cells), picture.size)
+        positive = [np.maximum(maps[asked], 0) for asked in cells]
+        sums = [[float(heat[cell].sum()) for cell in cells.values()] for heat in positive]
+        return {"cells": sums, "flat": any(is_flat(heat) for heat in positive)}
 
     def measures(self) -> list[Measure]:
         return [

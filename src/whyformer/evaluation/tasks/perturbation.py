@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -51,40 +50,34 @@ class Perturbation(ImageTask):
             raise InputError("the sample has no label, which perturbation needs")
         return super().prepare(why, sample)
 
-    def measure_image(
-        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
-    ) -> Iterator[tuple[str, Record]]:
-        label, pixels = picture.sample.label, picture.pixels
-        if label is None or not 0 <= label < len(answers.logits):
-            raise InputError(f"label {label} of a model with {len(answers.logits)} classes")
+    def measure_one(self, picture: Picture, answers: Answers, method: str) -> Record:
+        label, pixels = answers.checked(picture.sample.label), picture.pixels
         predicted = answers.predicted
         whole = torch.from_numpy(answers.logits).softmax(-1)
-        black = logits_of(why, torch.zeros_like(pixels))[0].softmax(-1)
-        for method in methods:
-            asked = dict(zip(CLASSES, (predicted, label), strict=True))
-            if not get_method(method).class_specific:
-                del asked["target"]
-            maps = answers.maps(method, list(asked.values()), picture.size)
-            tied = {target: tied_pixels(heat) for target, heat in maps.items()}
-            after = {
-                target: [perturb(why, pixels, heat, i) for i in orders_for(tied[target])]
-                for target, heat in maps.items()
-            }
-            record: Record = {
-                "flat": any(is_flat(heat) for heat in maps.values()),
-                "tied": round(max(tied.values()), 6),
-            }
-            for which, target in asked.items():
-                for direction in DIRECTIONS:
-                    logits = torch.stack([found[direction] for found in after[target]])
-                    left = logits.softmax(-1)[..., target].mean(0)
-                    right = (logits.argmax(-1) == label).double().mean(0)
-                    shares = [whole[target], *left, black[target]]
-                    record[f"{direction}_{which}"] = {
-                        "right": [int(predicted == label), *right.tolist()],
-                        "probability": [round(float(share), 6) for share in shares],
-                    }
-            yield method, record
+        asked = dict(zip(CLASSES, (predicted, label), strict=True))
+        if not get_method(method).class_specific:
+            del asked["target"]
+        maps = answers.maps(method, list(asked.values()), picture.size)
+        tied = {target: tied_pixels(heat) for target, heat in maps.items()}
+        after = {
+            target: [perturb(answers.why, pixels, heat, i) for i in orders_for(tied[target])]
+            for target, heat in maps.items()
+        }
+        record: Record = {
+            "flat": any(is_flat(heat) for heat in maps.values()),
+            "tied": round(max(tied.values()), 6),
+        }
+        for which, target in asked.items():
+            for direction in DIRECTIONS:
+                logits = torch.stack([found[direction] for found in after[target]])
+                left = logits.softmax(-1)[..., target].mean(0)
+                right = (logits.argmax(-1) == label).double().mean(0)
+                shares = [whole[target], *left, answers.black[target]]
+                record[f"{direction}_{which}"] = {
+                    "right": [int(predicted == label), *right.tolist()],
+                    "probability": [round(float(share), 6) for share in shares],
+                }
+        return record
 
     def measures(self) -> list[Measure]:
         """Areas under the curve: from the whole image, as the figures were made, and from 10 %."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from whyformer.engine.outputs import as_output, check_samples
+from whyformer.errors import InputError
 from whyformer.evaluation.data.samples import ImageSample
 from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.tasks.answers import TimedAnswers
@@ -47,11 +48,21 @@ class Answers(TimedAnswers):
         if cache.folder is not None:
             given = str(tuple(pixels.shape)).encode() + pixels.numpy().tobytes()
         super().__init__(why, preset, cache, given, lambda: logits_of(why, pixels))
-        self._why, self._pixels = why, pixels
+        self.why, self._pixels = why, pixels
 
     @property
     def predicted(self) -> int:
         return int(self.logits.argmax())
+
+    @cached_property
+    def black(self) -> Tensor:
+        """Every class's probability on a black canvas."""
+        return logits_of(self.why, torch.zeros_like(self._pixels))[0].softmax(-1)
+
+    def checked(self, label: int | None) -> int:
+        if label is None or not 0 <= label < len(self.logits):
+            raise InputError(f"label {label} of a model with {len(self.logits)} classes")
+        return label
 
     def maps(
         self, method: str, targets: Sequence[int], size: tuple[int, int]
@@ -63,7 +74,7 @@ class Answers(TimedAnswers):
         chosen = get_method(method)
         wanted = list(dict.fromkeys(targets))
         asked: list[int | None] = [*wanted] if chosen.class_specific else [None]
-        record = functools.cache(lambda: self._why.record_picture(self._pixels, chosen.maps))
+        record = cache(lambda: self.why.record_picture(self._pixels, chosen.maps))
         found = [enlarged(self.ask(record, method, target, map_of), size) for target in asked]
         return dict(
             zip(wanted, found if chosen.class_specific else found * len(wanted), strict=True)
@@ -86,13 +97,13 @@ class ImageTask(Task):
     ) -> Iterator[tuple[str, Record]]:
         assert isinstance(why, ImagePipeline)
         answers = Answers(why, prepared.pixels, self.preset, cache)
-        for method, record in self.measure_image(why, prepared, answers, methods):
+        for method in methods:
+            record = self.measure_one(prepared, answers, method)
             yield method, {**record, **answers.clock.cost(method)}
 
     @abstractmethod
-    def measure_image(
-        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
-    ) -> Iterator[tuple[str, Record]]: ...
+    def measure_one(self, picture: Picture, answers: Answers, method: str) -> Record:
+        """Everything that the figures need of one picture and one method."""
 
 
 def map_of(answer: Explanation) -> np.ndarray:

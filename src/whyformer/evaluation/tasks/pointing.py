@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,18 +34,11 @@ class Pointing(ImageTask):
             raise InputError("the sample has fewer than two masks, which pointing needs")
         return super().prepare(why, sample)
 
-    def measure_image(
-        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
-    ) -> Iterator[tuple[str, Record]]:
+    def measure_one(self, picture: Picture, answers: Answers, method: str) -> Record:
         masks = picture.sample.masks
-        outside = [target for target in masks if not 0 <= target < len(answers.logits)]
-        if outside:
-            raise InputError(f"label {outside[0]} of a model with {len(answers.logits)} classes")
-        size = next(iter(masks.values())).shape
-        for method in methods:
-            maps = answers.maps(method, list(masks), size)
-            shares = [on_each(heat, masks, asked) for asked, heat in maps.items()]
-            yield method, {"shares": shares}
+        asked = [answers.checked(label) for label in masks]
+        maps = answers.maps(method, asked, next(iter(masks.values())).shape)
+        return {"shares": [on_each(heat, masks, asked) for asked, heat in maps.items()]}
 
     def measures(self) -> list[Measure]:
         return shares_measures("object")

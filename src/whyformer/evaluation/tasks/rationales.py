@@ -83,14 +83,13 @@ class Rationales(Task):
     def measures(self) -> list[Measure]:
         title = "token-F1 of the top words against people's evidence"
         found = [
-            Measure(("token_f1", str(count)), partial(_f1, i), table=title, column=str(count))
+            Measure(("token_f1", str(count)), partial(_f1, i), table=title)
             for i, count in enumerate(COUNTS)
         ]
         precision = Measure(
             ("average_precision",),
             lambda r: [r["precision"]],
             table="average precision of all words' scores; words that were not read come last",
-            column="average_precision",
         )
         return [*found, precision]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -38,31 +36,22 @@ class Saco(ImageTask):
     name = "saco"
     stretched = False
 
-    def measure_image(
-        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
-    ) -> Iterator[tuple[str, Record]]:
+    def measure_one(self, picture: Picture, answers: Answers, method: str) -> Record:
         asked = answers.predicted
         whole = float(torch.from_numpy(answers.logits).softmax(-1)[asked])
-        for method in methods:
-            heat = answers.maps(method, [asked], picture.size)[asked]
-            tied = tied_share(heat, [heat.size * i // GROUPS for i in range(1, GROUPS)])
-            found = []
-            for order in orders_for(tied):
-                groups = salience_groups(heat, order)
-                left = without_each(why, picture.pixels, groups).softmax(-1)[:, asked]
-                salience = [float(heat[groups == i].sum()) for i in range(GROUPS)]
-                found.append(salience_agreement(salience, (whole - left).tolist()))
-            yield (
-                method,
-                {
-                    "saco": round(float(np.mean(found)), 6),
-                    "flat": is_flat(heat),
-                    "tied": round(tied, 6),
-                },
-            )
+        heat = answers.maps(method, [asked], picture.size)[asked]
+        tied = tied_share(heat, [heat.size * i // GROUPS for i in range(1, GROUPS)])
+        found = []
+        for order in orders_for(tied):
+            groups = salience_groups(heat, order)
+            left = without_each(answers.why, picture.pixels, groups).softmax(-1)[:, asked]
+            salience = [float(heat[groups == i].sum()) for i in range(GROUPS)]
+            found.append(salience_agreement(salience, (whole - left).tolist()))
+        agreement = round(float(np.mean(found)), 6)
+        return {"saco": agreement, "flat": is_flat(heat), "tied": round(tied, 6)}
 
     def measures(self) -> list[Measure]:
-        return [Measure(("saco",), lambda r: [r["saco"]], table=TITLE, column="saco")]
+        return [Measure(("saco",), lambda r: [r["saco"]], table=TITLE)]
 
 
 def salience_groups(heat: np.ndarray, order: int) -> np.ndarray:

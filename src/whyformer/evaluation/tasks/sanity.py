@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from math import ceil
 
@@ -47,28 +47,25 @@ class Sanity(ImageTask):
     name = "sanity"
     stretched = False
 
-    def measure_image(
-        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
-    ) -> Iterator[tuple[str, Record]]:
-        pixels, asked = picture.pixels, answers.predicted
-        for method in methods:
-            heat = answers.maps(method, [asked], picture.size)[asked]
-            again = partial(self._map, method=method, asked=asked, size=picture.size)
-            forgotten = [rank_correlation(heat, again(other, pixels)) for other in cascade(why)]
-            moved = [relative_change(heat, again(why, seen)) for seen in noisy(pixels)]
-            record: Record = {
-                "flat": is_flat(heat),
-                "randomised": [round(share, 6) for share in forgotten],
-                "sensitivity": round(max(moved), 6),
-            }
-            chosen = get_method(method)
-            if chosen.facts is not None and chosen.facts.complete:
-                recorded = why.record_picture(pixels, chosen.maps)
-                quiet = chosen.progress(False)
-                answer = recorded.explain(asked, method, self.preset, matrix=False, **quiet)
-                target = float(answer.logits[0, asked])
-                record["completeness"] = round(incompleteness(answer.relevance[0], target), 6)
-            yield method, record
+    def measure_one(self, picture: Picture, answers: Answers, method: str) -> Record:
+        why, pixels, asked = answers.why, picture.pixels, answers.predicted
+        heat = answers.maps(method, [asked], picture.size)[asked]
+        again = partial(self._map, method=method, asked=asked, size=picture.size)
+        forgotten = [rank_correlation(heat, again(other, pixels)) for other in cascade(why)]
+        moved = [relative_change(heat, again(why, seen)) for seen in noisy(pixels)]
+        record: Record = {
+            "flat": is_flat(heat),
+            "randomised": [round(share, 6) for share in forgotten],
+            "sensitivity": round(max(moved), 6),
+        }
+        chosen = get_method(method)
+        if chosen.facts is not None and chosen.facts.complete:
+            recorded = why.record_picture(pixels, chosen.maps)
+            quiet = chosen.progress(False)
+            answer = recorded.explain(asked, method, self.preset, matrix=False, **quiet)
+            target = float(answer.logits[0, asked])
+            record["completeness"] = round(incompleteness(answer.relevance[0], target), 6)
+        return record
 
     def _map(
         self, why: ImagePipeline, pixels: Tensor, method: str, asked: int, size: tuple[int, int]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -19,7 +18,6 @@ from whyformer.evaluation.tasks.metrics import (
 )
 from whyformer.evaluation.tasks.pictures import Answers, ImageTask, Picture
 from whyformer.evaluation.tasks.task import Measure, Record
-from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline
 
 
@@ -37,21 +35,12 @@ class Segmentation(ImageTask):
         mask = np.asarray(drawn.resize((width, height), Image.Resampling.NEAREST), bool)
         return replace(picture, sample=replace(sample, foreground=mask))
 
-    def measure_image(
-        self, why: ImagePipeline, picture: Picture, answers: Answers, methods: Sequence[str]
-    ) -> Iterator[tuple[str, Record]]:
-        mask, size = picture.sample.foreground, picture.size
+    def measure_one(self, picture: Picture, answers: Answers, method: str) -> Record:
+        mask = picture.sample.foreground
         assert mask is not None
-        for method in methods:
-            heat = answers.maps(method, [answers.predicted], size)[answers.predicted]
-            yield (
-                method,
-                {
-                    **asdict(overlap(above_mean(heat), mask)),
-                    "precision": segmentation_precision(heat, mask),
-                    "flat": is_flat(heat),
-                },
-            )
+        heat = answers.maps(method, [answers.predicted], picture.size)[answers.predicted]
+        found = asdict(overlap(above_mean(heat), mask))
+        return {**found, "precision": segmentation_precision(heat, mask), "flat": is_flat(heat)}
 
     def measures(self) -> list[Measure]:
         """Accuracy and IoU over the pixels of the whole data set; precision a mean of images."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from whyformer.demo.stories import ENDS, Story, draw_story, exchanged
-from whyformer.evaluation.data.samples import Samples
+from whyformer.evaluation.data.samples import Drawn, Samples
 from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.tasks.answers import TimedAnswers
 from whyformer.evaluation.tasks.known import KnownTruth
@@ -24,17 +24,6 @@ from whyformer.targets import contrast
 STORY_SEED = 3_000_017
 #: the deciding word is looked for among so many
 COUNTS = (1, 2)
-
-
-class Stories(Samples[Story]):
-    """Stories that demo-writer never read."""
-
-    def __init__(self, length: int) -> None:
-        self.name = "stories"
-        self.keys = [f"story-{i:05d}" for i in range(length)]
-
-    def __getitem__(self, index: int) -> Story:
-        return draw_story([STORY_SEED, index])
 
 
 class Writing(KnownTruth):
@@ -51,7 +40,8 @@ class Writing(KnownTruth):
     unknown = "the model gets them wrong, or does not follow the word that decides"
 
     def embedded(self, count: int) -> Samples[Story]:
-        return Stories(count)
+        """Stories that demo-writer never read."""
+        return Drawn("stories", "story", count, lambda i: draw_story([STORY_SEED, i]))
 
     def knows(self, why: Pipeline, sample: Story) -> bool:
         """Whether the model answers, and answers otherwise where another word decides: what is
