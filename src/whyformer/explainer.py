@@ -89,7 +89,24 @@ class Explainer:
 
     def place(self, inputs: Inputs) -> Inputs:
         """Inputs on the model's device; images and embeddings in its floating type, or float32."""
-        return place(inputs, self.model)
+        parameter = next(self.model.parameters(), None)
+        if parameter is None:
+            return inputs
+        dtype = torch.float64 if parameter.dtype is torch.float64 else torch.float32
+
+        def move(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            return value.to(parameter.device, dtype if value.is_floating_point() else None)
+
+        if isinstance(inputs, Tensor):
+            return move(inputs)
+        if isinstance(inputs, Mapping):
+            skip = ("special_tokens_mask", "offset_mapping")
+            return {key: move(value) for key, value in inputs.items() if not key.endswith(skip)}
+        if isinstance(inputs, Sequence) and not isinstance(inputs, str):
+            return [move(value) for value in inputs]
+        return inputs
 
     def record(self, inputs: Inputs, *, content: Tensor | None = None) -> Recording:
         """Run the forward once and keep it: further targets and methods cost no new one."""
@@ -113,28 +130,6 @@ class Explainer:
             return relevance[..., explanation.tokens.patches]
         shown = content if relevance.ndim == 2 else content.unsqueeze(1)
         return relevance.masked_fill(~shown, 0)
-
-
-def place(inputs: Inputs, model: nn.Module) -> Inputs:
-    """Inputs on the model's device; images and embeddings in its floating type, or float32."""
-    parameter = next(model.parameters(), None)
-    if parameter is None:
-        return inputs
-    dtype = torch.float64 if parameter.dtype is torch.float64 else torch.float32
-
-    def move(value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
-        return value.to(parameter.device, dtype if value.is_floating_point() else None)
-
-    if isinstance(inputs, Tensor):
-        return move(inputs)
-    if isinstance(inputs, Mapping):
-        skip = ("special_tokens_mask", "offset_mapping")
-        return {key: move(value) for key, value in inputs.items() if not key.endswith(skip)}
-    if isinstance(inputs, Sequence) and not isinstance(inputs, str):
-        return [move(value) for value in inputs]
-    return inputs
 
 
 def problem_of(model: nn.Module) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import tempfile
-from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from whyformer.engine.rules import get_preset
 from whyformer.errors import TargetError
 from whyformer.methods import get_method, get_registered
 from whyformer.models.pipeline import Recorded
-from whyformer.render.document import document
+from whyformer.render.document import document, png_data
 from whyformer.render.look import Look
 from whyformer.render.saving import save_sheet
 from whyformer.render.sheet import Sheet
@@ -116,10 +114,7 @@ def to_document(question: ViewQuestion, reading: KeptRecording, check: Check) ->
 def detailed(sheet: Sheet, reading: KeptRecording) -> dict[str, Any]:
     """The document that the viewer shows; its picture is packed once for all questions."""
     if sheet.image is not None and not reading.picture:
-        buffer = io.BytesIO()
-        sheet.image.save(buffer, "PNG", compress_level=1)
-        packed = b64encode(buffer.getvalue()).decode("ascii")
-        reading.picture = f"data:image/png;base64,{packed}"
+        reading.picture = png_data(sheet.image)
     return document(sheet, for_page=True, picture=reading.picture)
 
 

@@ -94,16 +94,14 @@ def python_code(
         asked = [f"whyformer.contrast({target}, {other!r})" for target in asked or ["None"]]
     if asked:
         given.append(f"target={asked[0]}" if len(asked) == 1 else f"target=[[{', '.join(asked)}]]")
-    if question.position is not None:
-        given.append(f"position={question.position!r}")
-    if question.edge is not None:
-        given.append(f"edge={question.edge!r}")
-    if question.region:
-        given.append(f"region={tuple(question.region)}")
-    if question.write is not None:
-        given.append(f"tokens={question.write}")
-    if question.preset != DEFAULT_PRESET:
-        given.append(f"preset={question.preset!r}")
+    further = {
+        "position": question.position,
+        "edge": question.edge,
+        "region": tuple(question.region) or None,
+        "tokens": question.write,
+        "preset": None if question.preset == DEFAULT_PRESET else question.preset,
+    }
+    given += [f"{name}={value!r}" for name, value in further.items() if value is not None]
     own = "".join(f"whyformer.methods_from({file!r})\n" for file in files_of(names))
     load = f"{own}why = whyformer.load({question.model!r})\n"
     if len(names) == 1:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
-from whyformer.render.colour import coloured, ink
 from whyformer.render.drawing import font, paper, write
 from whyformer.render.figure import QUIET, Figure, Picture
+from whyformer.render.palettes import for_and_against
 from whyformer.render.sheet import Sheet, View
 from whyformer.words import shorten, strongest
 
@@ -16,7 +16,6 @@ MARGIN, TITLE, TYPE, ROW, GAP = 24, 16, 13, 18, 28
 WIDTH, HEIGHT = 720, 120
 #: more questions than these are drawn as rows, not one by one
 FEW = 3
-FOR, AGAINST = 0, 1
 
 
 def is_answer(sheet: Sheet) -> bool:
@@ -46,13 +45,8 @@ def answer_picture(sheet: Sheet) -> Image.Image:
     legend = "Row: a word that was written. Each row has its own scale, over all that it came from."
     image, pen = paper(max(width, 640), bottom + MARGIN + (TYPE + 8) * (len(sheet.notes) + 1))
     by = f"by {sheet.methods[0]}"
-    write(
-        pen,
-        (MARGIN, MARGIN - 6),
-        f"{sheet.title} {by}".strip(),
-        TITLE,
-        width=image.width - 2 * MARGIN,
-    )
+    room = image.width - 2 * MARGIN
+    write(pen, (MARGIN, MARGIN - 6), f"{sheet.title} {by}".strip(), TITLE, width=room)
     for row, name in enumerate(names):
         write(pen, (left - 8, top + row * ROW + ROW // 2), name, TYPE, anchor="rm")
     x = left
@@ -63,7 +57,7 @@ def answer_picture(sheet: Sheet) -> Image.Image:
         x += head.width + GAP
     for number, note in enumerate([legend, *sheet.notes]):
         y = bottom + 12 + number * (TYPE + 8)
-        write(pen, (MARGIN, y), note, TYPE, width=image.width - 2 * MARGIN, fill=QUIET)
+        write(pen, (MARGIN, y), note, TYPE, width=room, fill=QUIET)
     return image
 
 
@@ -84,12 +78,7 @@ def _strip(part: Sheet, view: View, width: int) -> Image.Image:
     scores = view.scores.reshape(-1)
     if part.image is None:
         scores = np.array([strongest(scores, word.pieces) for word in part.words])
-    shares = (scores / (view.top or 1)).clip(-1, 1)
-    colours = np.where(
-        (shares >= 0)[:, None],
-        coloured(np.maximum(shares, 0), ink(FOR)),
-        coloured(np.maximum(-shares, 0), ink(AGAINST)),
-    )
-    line = Image.fromarray(np.repeat(colours[None].round().astype(np.uint8), ROW - 1, 0))
+    colours = for_and_against().of(scores / (view.top or 1))
+    line = Image.fromarray(np.repeat(colours[None], ROW - 1, 0))
     how = Image.Resampling.NEAREST if part.image is None else Image.Resampling.BOX
     return line.resize((width, ROW - 1), how)

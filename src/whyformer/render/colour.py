@@ -72,6 +72,12 @@ def hexadecimal(colour: Iterable[int]) -> str:
     return "#" + "".join(f"{int(part):02x}" for part in colour)
 
 
+def in_terminal(text: str, ground: Iterable[int], letter: Iterable[int]) -> str:
+    """A text in colour, as terminals read it."""
+    codes = f"48;2;{';'.join(map(str, ground))};38;2;{';'.join(map(str, letter))}"
+    return f"\033[{codes}m{text}\033[0m"
+
+
 def colour_stops(colours: np.ndarray, count: int = 17) -> list[str]:
     """Evenly spaced colours of a scale, enough for straight lines between them."""
     return [hexadecimal(colours[i]) for i in np.linspace(0, len(colours) - 1, count).astype(int)]

@@ -100,16 +100,21 @@ def piece_entry(p: Piece) -> dict[str, Any]:
     )
 
 
+def data_address(kind: str, data: bytes) -> str:
+    """What a page loads from itself."""
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
 def png_data(image: Image.Image) -> str:
     """An image as a data address."""
-    return "data:image/png;base64," + base64.b64encode(png_bytes(image)).decode("ascii")
+    return data_address("image/png", png_bytes(image))
 
 
 def jpeg_data(image: Image.Image) -> str:
     """The same, small."""
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=75)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return data_address("image/jpeg", buffer.getvalue())
 
 
 def wav_data(sound: Sound) -> str:
@@ -121,7 +126,7 @@ def wav_data(sound: Sound) -> str:
         file.setframerate(sound.rate)
         samples = (sound.samples.clamp(-1, 1) * 32767).round().cpu().numpy()
         file.writeframes(samples.astype("<i2").tobytes())
-    return "data:audio/wav;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return data_address("audio/wav", buffer.getvalue())
 
 
 #: for photos: as small as at zlib's usual level, and written in half the time

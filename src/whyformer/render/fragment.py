@@ -9,7 +9,7 @@ import numpy as np
 
 from whyformer.render.document import png_data, wav_data
 from whyformer.render.figure import UNITS_AN_INCH
-from whyformer.render.look import Look
+from whyformer.render.look import USUAL
 from whyformer.render.panels import panels
 from whyformer.render.prose import heading, marked_words, side_by_side, view_colours
 from whyformer.render.scaling import ends, scaled
@@ -29,7 +29,7 @@ def part_of(sheet: Sheet, pieces: bool) -> dict[str, Any]:
         drawn = panels(replace(sheet, notes=[]))
         return {
             "picture": png_data(drawn),
-            "width": round(drawn.width * UNITS_AN_INCH / Look().dpi),
+            "width": round(drawn.width * UNITS_AN_INCH / USUAL.dpi),
             "names": ", ".join(score.name for score in sheet.asked) or "every class",
             "sound": None if sheet.sound is None else wav_data(sheet.sound),
             "rows": [],

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from whyformer.render.look import Look
+from whyformer.render.look import USUAL, Look
 from whyformer.render.palettes import check_colours
 from whyformer.render.prose import StyledWord, heading, marked_words, side_by_side, view_colours
 from whyformer.render.scaling import ends, scaled
@@ -59,9 +59,8 @@ def escape(text: str) -> str:
     return "".join(parts)
 
 
-def text_latex(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> str:
+def text_latex(sheet: Sheet, pieces: bool = False, look: Look = USUAL) -> str:
     """Classes next to each other, methods below one another."""
-    look = look or Look()
     check_colours(look.colours, sheet)
     sheet = scaled(sheet, look.shared, pieces)
     body = []
@@ -81,10 +80,10 @@ def text_latex(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> 
     return _document("\n\n\\bigskip\n".join(body), sheet, look)
 
 
-def image_latex(sheet: Sheet, picture: str, look: Look | None = None) -> str:
+def image_latex(sheet: Sheet, picture: str, look: Look = USUAL) -> str:
     """Includes the panels from a picture file that lies beside the document."""
     included = f"\\includegraphics[width=\\textwidth]{{{picture}}}"
-    return _document(included, replace(sheet, notes=[]), look or Look())
+    return _document(included, replace(sheet, notes=[]), look)
 
 
 def _legend(sheet: Sheet, view: View, look: Look) -> str:

@@ -42,3 +42,6 @@ class Look:
     def zoom(self) -> float:
         """Pixels a unit of the layout."""
         return self.dpi * self.reduction / UNITS_AN_INCH
+
+
+USUAL = Look()

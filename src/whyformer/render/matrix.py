@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw
 
-from whyformer.render.colour import coloured, ink
 from whyformer.render.drawing import font, paper, write
 from whyformer.render.figure import INK, QUIET
+from whyformer.render.palettes import for_and_against
 from whyformer.words import printable, shorten
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ MARGIN, TITLE, NOTE, TYPE = 24, 17, 13, 13
 SMALLEST, LEGIBLE, LARGEST = 3, 14, 20
 WIDEST = 2400
 GRID = (236, 236, 240)
-#: the colours of what speaks for a word and of what speaks against it
-FOR, AGAINST = 0, 1
 
 
 def shares_of(written: Written) -> np.ndarray:
@@ -85,11 +83,7 @@ def _legend(written: Written) -> str:
 
 
 def _cells(pen: ImageDraw.ImageDraw, shares: np.ndarray, left: int, top: int, cell: int) -> None:
-    grounds = np.where(
-        (shares >= 0)[..., None],
-        coloured(np.maximum(shares, 0), ink(FOR)),
-        coloured(np.maximum(-shares, 0), ink(AGAINST)),
-    )
+    grounds = for_and_against().of(shares)
     lines = 1 if cell >= 6 else 0
     first = shares.shape[1] - shares.shape[0] + 1
     for row in range(shares.shape[0]):

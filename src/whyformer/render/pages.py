@@ -21,7 +21,7 @@ from whyformer.render.figure import (
 )
 from whyformer.render.fonts import Face, base_face, font_notes, text_width
 from whyformer.render.image import words_bar
-from whyformer.render.look import Look
+from whyformer.render.look import USUAL, Look
 from whyformer.render.order import read_order, right_to_left
 from whyformer.render.palettes import check_colours
 from whyformer.render.prose import StyledWord, heading, marked_words, side_by_side, view_colours
@@ -50,15 +50,13 @@ class Placed:
     after: bool = True
 
 
-def text_picture(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> Image.Image:
-    look = look or Look()
+def text_picture(sheet: Sheet, pieces: bool = False, look: Look = USUAL) -> Image.Image:
     check_colours(look.colours, sheet)
     return raster(text_figure(sheet, pieces, look), look.dpi)
 
 
-def text_figure(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> Figure:
+def text_figure(sheet: Sheet, pieces: bool = False, look: Look = USUAL) -> Figure:
     """A row a method, a column a class; long texts below one another, in columns."""
-    look = look or Look()
     sheet = scaled(sheet, look.shared, pieces)
     rows = [[(v, marked_words(sheet, v, pieces, look.colours)) for v in row]
             for row in side_by_side(sheet)]  # fmt: skip

@@ -116,6 +116,12 @@ def word_colours(signed: bool, stops: Stops, name: str | None = None) -> Colours
     return Colours(towards, towards)
 
 
+@cache
+def for_and_against() -> Colours:
+    """Blue for what speaks for a word that was written, orange for what speaks against it."""
+    return Colours(scale(INKS[0]), scale(INKS[1]))
+
+
 def _halves(name: str) -> Colours:
     both = table(name)
     return Colours(both[STEPS:], both[STEPS - 1 :: -1])

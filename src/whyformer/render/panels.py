@@ -19,7 +19,7 @@ from whyformer.render.figure import (
 )
 from whyformer.render.fonts import font_notes
 from whyformer.render.image import colour_bar
-from whyformer.render.look import Look
+from whyformer.render.look import USUAL, Look
 from whyformer.render.mapped import crop_drawn, ground_of, mapped
 from whyformer.render.palettes import check_colours, map_colours
 from whyformer.render.scaling import ends, scaled
@@ -41,20 +41,18 @@ class Cell:
     blank: bool = False
 
 
-def panels(sheet: Sheet, look: Look | None = None, side: int | None = None) -> Image.Image:
+def panels(sheet: Sheet, look: Look = USUAL, side: int | None = None) -> Image.Image:
     """The image and all its maps as a picture."""
-    look = look or Look()
     check_colours(look.colours, sheet)
     return raster(image_figure(sheet, look, side), look.dpi)
 
 
-def image_figure(sheet: Sheet, look: Look | None = None, side: int | None = None) -> Figure:
+def image_figure(sheet: Sheet, look: Look = USUAL, side: int | None = None) -> Figure:
     """The image and all its maps on one sheet of paper, with captions and colour bars.
 
     One method: the image, then a map for each class. Several: a row for each class that was asked
     about, a column for each method.
     """
-    look = look or Look()
     image, sheet = ground_of(sheet, look), scaled(sheet, look.shared)
     several = len(sheet.methods) > 1
     rows = _by_class(sheet) if several else _one_after_another(sheet)

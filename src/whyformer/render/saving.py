@@ -23,7 +23,7 @@ from whyformer.render.document import document, png_bytes
 from whyformer.render.drawing import raster
 from whyformer.render.figure import Figure, stacked
 from whyformer.render.latex import image_latex, text_latex
-from whyformer.render.look import Look
+from whyformer.render.look import USUAL, Look
 from whyformer.render.pages import text_figure
 from whyformer.render.palettes import check_colours, page_colours
 from whyformer.render.panels import image_figure
@@ -43,7 +43,7 @@ def save(
     title: str = "",
     model: str = "",
     pieces: bool = False,
-    look: Look | None = None,
+    look: Look = USUAL,
 ) -> Path:
     """Write a picture, a page or numbers: .png, .svg, .pdf, .html, .json, .npz or .tex.
 
@@ -73,11 +73,9 @@ def paths_of_all(path: str | Path, count: int) -> list[Path] | None:
     return [target.with_name(target.name.format(i + 1)) for i in range(count)]
 
 
-def save_sheet(
-    sheet: Sheet, path: str | Path, *, pieces: bool = False, look: Look | None = None
-) -> Path:
+def save_sheet(sheet: Sheet, path: str | Path, *, pieces: bool = False, look: Look = USUAL) -> Path:
     target = Path(path)
-    write_whole(target, writer(target)(sheet, target, pieces, look or Look()))
+    write_whole(target, writer(target)(sheet, target, pieces, look))
     return target
 
 
@@ -92,17 +90,15 @@ def writer(path: Path) -> Writer:
     return WRITERS[ending]
 
 
-def png(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> bytes:
-    dpi = (look or Look()).dpi
-    return png_bytes(raster(figure(sheet, pieces, look), dpi), dpi)
+def png(sheet: Sheet, pieces: bool = False, look: Look = USUAL) -> bytes:
+    return png_bytes(raster(figure(sheet, pieces, look), look.dpi), look.dpi)
 
 
-def figure(sheet: Sheet, pieces: bool = False, look: Look | None = None) -> Figure:
+def figure(sheet: Sheet, pieces: bool = False, look: Look = USUAL) -> Figure:
     """What PNG, SVG and PDF show: all inputs of the model, one below the other, then the notes.
 
     Many words of an answer are rows of one picture.
     """
-    look = look or Look()
     check_colours(look.colours, sheet)
     if is_answer(sheet):
         return answer_figure(sheet)

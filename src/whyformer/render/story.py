@@ -13,7 +13,7 @@ import numpy as np
 from whyformer import __version__
 from whyformer.errors import InputError, nearest
 from whyformer.files import write_whole
-from whyformer.render.colour import coloured, ink, readable_on
+from whyformer.render.colour import coloured, in_terminal, ink, readable_on
 from whyformer.render.document import piece_entry, png_bytes
 from whyformer.render.matrix import matrix_picture, names_of, shares_of
 from whyformer.render.report import page_html
@@ -144,9 +144,7 @@ def _source(name: str, share: float, colour: bool) -> str:
     if not colour:
         return f"{name} {share:.2f}"
     ground = coloured(np.asarray(share), ink(0))
-    letter = readable_on(ground)
-    codes = f"48;2;{';'.join(map(str, ground))};38;2;{';'.join(map(str, letter))}"
-    return f"\033[{codes}m{name}\033[0m"
+    return in_terminal(name, ground, readable_on(ground))
 
 
 def story_fragment(written: Written) -> str:

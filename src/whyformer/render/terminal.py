@@ -12,8 +12,9 @@ from typing import TextIO
 import numpy as np
 from PIL import Image
 
+from whyformer.render.colour import in_terminal
 from whyformer.render.image import overlay, stretched
-from whyformer.render.look import Look
+from whyformer.render.look import USUAL, Look
 from whyformer.render.palettes import Colours, check_colours, map_colours
 from whyformer.render.prose import heading, marked_words, view_colours
 from whyformer.render.scaling import ends, scaled
@@ -45,10 +46,9 @@ def to_terminal(
     colour: bool,
     width: int = 80,
     pieces: bool = False,
-    look: Look | None = None,
+    look: Look = USUAL,
 ) -> str:
     """All views, with the classes that the model considered."""
-    look = look or Look()
     check_colours(look.colours, sheet)
     sheet = cleaned(sheet)
     parts = [_classes(sheet)]
@@ -164,8 +164,7 @@ def _legend(view: View, colour: bool, colours: Colours, room: int = 80) -> str:
         ramp = f"{SHADES_AGAINST[:0:-1]} {SHADES[1:]}" if view.signed else SHADES
     else:
         steps = np.linspace(-1 if view.signed else 0, 1, 11)
-        painted = [";".join(map(str, colour)) for colour in colours.of(steps).tolist()]
-        ramp = "".join(f"\033[48;2;{colour};38;2;{colour}m {RESET}" for colour in painted)
+        ramp = "".join(in_terminal(" ", paint, paint) for paint in colours.of(steps).tolist())
     legend = f"{low} {ramp} {high}"
     return legend if cells(COLOURED.sub("", legend)) <= room else f"max {high}"
 
@@ -181,12 +180,7 @@ def _text_view(sheet: Sheet, view: View, colour: bool, pieces: bool, look: Look)
     if colour:
         body = "".join(
             word.gap
-            + (
-                f"\033[48;2;{';'.join(map(str, word.ground))};38;2;"
-                f"{';'.join(map(str, word.letter))}m{word.text}{RESET}"
-                if word.shown
-                else word.text
-            )
+            + (in_terminal(word.text, word.ground, word.letter) if word.shown else word.text)
             for word in words
         )
         legend = _legend(view, colour, view_colours(sheet, view, look.colours))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from whyformer.evaluation.report.results import Result
 from whyformer.evaluation.report.tables import legend, tables_of
+from whyformer.render.document import data_address
 from whyformer.render.templates import fill
 
 Plots = Mapping[str, Mapping[str, bytes]]
@@ -30,15 +30,12 @@ def to_page(results: Sequence[Result], plots: Sequence[Plots]) -> str:
 
 def section(result: Result, plots: Plots) -> dict[str, Any]:
     facts = {**result.facts, "samples": result.samples, "failed": len(result.failures)}
+    drawn = {name: data_address("image/svg+xml", kinds["svg"]) for name, kinds in plots.items()}
     return {
         "benchmark": result.benchmark,
         "facts": facts,
         "tables": tables_of(result),
-        "plots": {name: svg_data(drawn["svg"]) for name, drawn in plots.items()},
+        "plots": drawn,
         "comparisons": result.comparisons,
         "failures": result.failures,
     }
-
-
-def svg_data(svg: bytes) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
