@@ -146,10 +146,6 @@ class FeatureSite(Site):
     def rows(self, slot: Tensor) -> Tensor:
         return slot.flatten(2).sum(-1) if slot.ndim > 2 else slot
 
-    def from_input(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        found = self.rows(values)
-        return found, self.with_special(found)
-
 
 class FrameSite(Site):
     """Tokens that the model made of a sound's samples or frames, in their order.

@@ -15,9 +15,10 @@ from typing import Any
 from torch import Tensor
 from torch.autograd.graph import get_gradient_edge
 
-from whyformer.engine.graph import age, operation_of
+from whyformer.engine.graph import age, nodes, operation_of
 from whyformer.engine.operations import Operation, Slots
 from whyformer.engine.rules import Table
+from whyformer.engine.rules.mass import added
 
 #: a value's slots, one a target
 Abreast = list[Tensor | None]
@@ -37,7 +38,7 @@ def go_down(
     count = len(starts[0][1])
     ends = [place_of(value) for value in of]
     found: dict[Place, Abreast] = {end: [None] * count for end in ends}
-    leading = leading_to({node for node, _ in ends}, [place_of(value)[0] for value, _ in starts])
+    leading = leading_to({node for node, _ in ends}, [value for value, _ in starts])
     arrived: dict[Any, dict[int, Abreast]] = {}
     waiting: list[tuple[int, int, Any]] = []
     order = itertools.count()
@@ -71,14 +72,9 @@ def go_down(
     return [found[end] for end in ends]
 
 
-def leading_to(ends: set[Any], tops: Sequence[Any]) -> set[Any]:
-    """The nodes below some tops that lead to the ends, these included."""
-    pending, seen = list(tops), set(tops)
-    while pending:
-        for parent, _ in pending.pop().next_functions:
-            if parent is not None and parent not in seen:
-                seen.add(parent)
-                pending.append(parent)
+def leading_to(ends: set[Any], values: Sequence[Tensor]) -> set[Any]:
+    """The nodes below some values that lead to the ends, these included."""
+    seen = set(nodes(values))
     leading = seen & ends
     for node in sorted(seen, key=age):
         if any(parent in leading for parent, _ in node.next_functions):
@@ -103,9 +99,3 @@ def fitting(slot: Tensor | None, node: Any, number: int) -> Tensor | None:
     if slot.shape != value.shape:
         slot = slot.sum_to_size(value.shape)
     return slot.to(value.dtype)
-
-
-def added(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other

@@ -23,7 +23,7 @@ from whyformer.engine.sums import rec_cast
 if TYPE_CHECKING:
     from whyformer.engine.recorder import Recorder
 
-__all__ = ["HANDLERS", "products", "sums"]
+__all__ = ["HANDLERS", "norms", "products", "sums"]
 
 
 def pointwise(rec: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -66,10 +66,6 @@ class Shift(Autograd):
 @handles("log_softmax")
 def log_softmax(rec: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
     return rec.local(Shift, "log_softmax", func, args, kwargs)
-
-
-for _name, _handler in norms.NORMS.items():
-    HANDLERS[_name] = _handler
 
 
 @handles("dropout", "dropout1d", "dropout2d", "feature_dropout", "alpha_dropout")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from whyformer.engine.handled import handles
 from whyformer.engine.local import Normalisation, Scale
 from whyformer.engine.mixing import Bias
 
@@ -42,56 +43,61 @@ def constant(value: Tensor | None) -> Tensor | None:
     return None if value is None else value.detach()
 
 
+def recorded(
+    rec: Recorder, name: str, func: Any, args: Sequence[Any], statistics: Statistics,
+    weight: Tensor | None, bias: Tensor | None, axis: int | None = None,
+) -> Any:  # fmt: skip
+    """A norm as an operation; one whose weight or bias depends on the input has no rule here.
+
+    ``axis`` is the one that weight and bias belong to; without it they fit the value as they are.
+    """
+    if any(rec.is_activation(value) for value in (weight, bias)):
+        return rec.generic(name, func, args, {})
+    if axis is not None:
+        weight, bias = along(weight, axis, args[0].ndim), along(bias, axis, args[0].ndim)
+    return rec.local(
+        Normalisation, name, func, args, {},
+        statistics=statistics, weight=constant(weight), bias=constant(bias),
+    )  # fmt: skip
+
+
+@handles("layer_norm")
 def layer_norm(
     rec: Recorder, func: Any, input: Tensor, normalized_shape: Sequence[int],
     weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, *rest: Any,
 ) -> Any:  # fmt: skip
-    if any(rec.is_activation(value) for value in (weight, bias)):
-        return rec.generic("layer_norm", func, (input, normalized_shape, weight, bias, eps), {})
-    axes = tuple(range(-len(normalized_shape), 0))
-    return rec.local(
-        Normalisation, "layer_norm", func, (input, normalized_shape, weight, bias, eps), {},
-        statistics=deviation(axes, eps), weight=constant(weight), bias=constant(bias),
-    )  # fmt: skip
+    statistics = deviation(tuple(range(-len(normalized_shape), 0)), eps)
+    given = (input, normalized_shape, weight, bias, eps)
+    return recorded(rec, "layer_norm", func, given, statistics, weight, bias)
 
 
+@handles("rms_norm")
 def rms_norm(
     rec: Recorder, func: Any, input: Tensor, normalized_shape: Sequence[int],
     weight: Tensor | None = None, eps: float | None = None,
 ) -> Any:  # fmt: skip
-    if rec.is_activation(weight):
-        return rec.generic("rms_norm", func, (input, normalized_shape, weight, eps), {})
-    axes = tuple(range(-len(normalized_shape), 0))
     epsilon = torch.finfo(input.dtype).eps if eps is None else eps
-    return rec.local(
-        Normalisation, "rms_norm", func, (input, normalized_shape, weight, eps), {},
-        statistics=deviation(axes, epsilon, centred=False), weight=constant(weight), bias=None,
-    )  # fmt: skip
+    statistics = deviation(tuple(range(-len(normalized_shape), 0)), epsilon, centred=False)
+    given = (input, normalized_shape, weight, eps)
+    return recorded(rec, "rms_norm", func, given, statistics, weight, None)
 
 
+@handles("group_norm")
 def group_norm(
     rec: Recorder, func: Any, input: Tensor, num_groups: int,
     weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, *rest: Any,
 ) -> Any:  # fmt: skip
-    if any(rec.is_activation(value) for value in (weight, bias)):
-        return rec.generic("group_norm", func, (input, num_groups, weight, bias, eps), {})
-
     def statistics(x: Tensor) -> tuple[Tensor | None, Tensor]:
         grouped = x.unflatten(1, (num_groups, -1))
         mean, scale = deviation(tuple(range(2, grouped.ndim)), eps)(grouped)
         assert mean is not None
-        return (
-            mean.expand_as(grouped).flatten(1, 2),
-            scale.expand_as(grouped).flatten(1, 2),
-        )
+        return mean.expand_as(grouped).flatten(1, 2), scale.expand_as(grouped).flatten(1, 2)
 
-    return rec.local(
-        Normalisation, "group_norm", func, (input, num_groups, weight, bias, eps), {},
-        statistics=statistics,
-        weight=along(weight, 1, input.ndim), bias=along(bias, 1, input.ndim),
-    )  # fmt: skip
+    given = (input, num_groups, weight, bias, eps)
+    return recorded(rec, "group_norm", func, given, statistics, weight, bias, axis=1)
 
 
+@handles("instance_norm")
 def instance_norm(
     rec: Recorder, func: Any, input: Tensor,
     running_mean: Tensor | None = None, running_var: Tensor | None = None,
@@ -108,14 +114,12 @@ def instance_norm(
         assert running_mean is not None
         assert running_var is not None
         return affine(rec, input, running_mean, running_var, weight, bias, eps)
-    return rec.local(
-        Normalisation, "instance_norm",
-        lambda x: func(x, None, None, weight, bias, True, momentum, eps), (input,), {},
-        statistics=deviation(tuple(range(2, input.ndim)), eps),
-        weight=along(weight, 1, input.ndim), bias=along(bias, 1, input.ndim),
-    )  # fmt: skip
+    call = lambda x: func(x, None, None, weight, bias, True, momentum, eps)  # noqa: E731
+    statistics = deviation(tuple(range(2, input.ndim)), eps)
+    return recorded(rec, "instance_norm", call, (input,), statistics, weight, bias, axis=1)
 
 
+@handles("batch_norm")
 def batch_norm(
     rec: Recorder, func: Any, input: Tensor, running_mean: Tensor | None,
     running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,
@@ -130,13 +134,10 @@ def batch_norm(
         assert running_mean is not None
         assert running_var is not None
         return affine(rec, input, running_mean, running_var, weight, bias, eps)
-    axes = tuple(i for i in range(input.ndim) if i != 1)
-    return rec.local(
-        Normalisation, "batch_norm",
-        lambda x: torch.nn.functional.batch_norm(x, None, None, weight, bias, True, momentum, eps),
-        (input,), {}, statistics=deviation(axes, eps),
-        weight=along(weight, 1, input.ndim), bias=along(bias, 1, input.ndim),
-    )  # fmt: skip
+    func = torch.nn.functional.batch_norm
+    call = lambda x: func(x, None, None, weight, bias, True, momentum, eps)  # noqa: E731
+    statistics = deviation(tuple(i for i in range(input.ndim) if i != 1), eps)
+    return recorded(rec, "batch_norm", call, (input,), statistics, weight, bias, axis=1)
 
 
 def affine(
@@ -158,6 +159,7 @@ def affine(
     return biased
 
 
+@handles("normalize")
 def normalize(
     rec: Recorder, func: Any, input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12,
     *rest: Any, out: None = None,
@@ -165,17 +167,4 @@ def normalize(
     def statistics(x: Tensor) -> tuple[Tensor | None, Tensor]:
         return None, 1 / x.norm(p, dim, keepdim=True).clamp_min(eps)
 
-    return rec.local(
-        Normalisation, "normalize", func, (input, p, dim, eps), {},
-        statistics=statistics, weight=None, bias=None,
-    )  # fmt: skip
-
-
-NORMS: dict[str, Callable[..., Any]] = {
-    "layer_norm": layer_norm,
-    "rms_norm": rms_norm,
-    "group_norm": group_norm,
-    "instance_norm": instance_norm,
-    "batch_norm": batch_norm,
-    "normalize": normalize,
-}
+    return recorded(rec, "normalize", func, (input, p, dim, eps), statistics, None, None)

@@ -62,7 +62,8 @@ def finetune(
     checkpoints inside an epoch. Called again with the same settings, a killed run goes on. Under
     ``torchrun`` the first process returns the result, the others None.
     """
-    require_accelerate()
+    if importlib.util.find_spec("accelerate") is None:
+        raise ModelError("fine-tuning needs accelerate: pip install 'whyformer[evaluation]'")
     settings = Settings(
         model=str(model), weights="", data=str(data), samples="", epochs=epochs,
         batch_size=batch_size, learning_rate=learning_rate, longest=longest, cut=cut,
@@ -96,8 +97,3 @@ def finetune(
             result = keep(tuner, settings, figures, folder)
         wait()
     return result
-
-
-def require_accelerate() -> None:
-    if importlib.util.find_spec("accelerate") is None:
-        raise ModelError("fine-tuning needs accelerate: pip install 'whyformer[evaluation]'")

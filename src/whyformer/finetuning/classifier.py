@@ -27,7 +27,7 @@ from whyformer.files import FILE, what_is
 from whyformer.finetuning.settings import CUTS
 from whyformer.finetuning.texts import Part
 from whyformer.models.catalogue import EMBEDDED
-from whyformer.models.hugging_face import check_weights, fetch, load_model
+from whyformer.models.hugging_face import check_weights, fetch, load_model, pretrained
 from whyformer.models.kinds import KINDS, read_config
 from whyformer.models.loading import TIMM, looks_like_hub_id
 
@@ -105,15 +105,7 @@ def load_classifier(
     config.problem_type = SINGLE_LABEL
     set_seed(seed)
     try:
-        encoder, report = AutoModel.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=None if allow_pickle else True,
-            weights_only=True,
-            output_loading_info=True,
-        )
+        encoder, report = pretrained(AutoModel, folder, allow_pickle)
         set_seed(seed)
         model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
         absent, _ = model.base_model.load_state_dict(encoder.state_dict(), strict=False)

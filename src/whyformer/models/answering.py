@@ -16,10 +16,10 @@ from whyformer.explanation import NEXT_WORD, Explanation
 from whyformer.models.answers import USUAL, RecordedAnswer, Source
 from whyformer.models.hearing import alone, ear_of, prepared_example, with_sound
 from whyformer.models.hugging_face import quiet_transformers
-from whyformer.models.pipeline import Pipeline
+from whyformer.models.pipeline import TokenPipeline
 from whyformer.models.sounds import Ear, SoundInput
 from whyformer.models.texts import check_text
-from whyformer.models.vocabulary import Vocabulary, load_tokenizer, tokenizer_settings
+from whyformer.models.vocabulary import Vocabulary, load_tokenizer
 from whyformer.words import pieces_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_TOKENS = 200
 
 
-class AnsweringPipeline(Pipeline):
+class AnsweringPipeline(TokenPipeline):
     """A model that reads a source and writes an answer, word by word.
 
     Without a target every token of the answer is explained, by the source and by the words so far,
@@ -42,15 +42,12 @@ class AnsweringPipeline(Pipeline):
 
     def __init__(self, name: str, explainer: Explainer, tokenizer: Any) -> None:
         super().__init__(name, explainer)
+        self.tokenizer = tokenizer
         head: Any = explainer.model
         self.vocabulary = Vocabulary(tokenizer, len(head.get_output_embeddings().weight))
         if not explainer.labels_given:
             explainer.labels = self.vocabulary.names
         explainer.problem = NEXT_WORD
-
-    @property
-    def tokenizer(self) -> Any:
-        return self.vocabulary.tokenizer
 
     @abstractmethod
     def read(self, inputs: Any) -> Source:
@@ -153,14 +150,11 @@ class TextToTextPipeline(AnsweringPipeline):
 
     kind, takes = "translation", "text"
 
-    @property
-    def longest(self) -> int | None:
-        """The most pieces of a source, where the model has a limit."""
-        config = self.model.config
-        for name in ("max_encoder_position_embeddings", "max_position_embeddings"):
-            if isinstance(getattr(config, name, None), int):
-                return int(getattr(config, name))
-        return None
+    def __init__(self, name: str, explainer: Explainer, tokenizer: Any) -> None:
+        super().__init__(name, explainer, tokenizer)
+        names = ("max_encoder_position_embeddings", "max_position_embeddings")
+        stated = [getattr(self.model.config, limit, None) for limit in names]
+        self.longest = next((limit for limit in stated if isinstance(limit, int)), None)
 
     def read(self, inputs: str) -> Source:
         if not isinstance(inputs, str):
@@ -183,13 +177,6 @@ class TextToTextPipeline(AnsweringPipeline):
             return explanation.showing("input_ids", pieces=pieces, title="source")
 
         return Source(dict(encoding), (), show)
-
-    @property
-    def reads(self) -> dict[str, Any]:
-        return {"longest": self.longest}
-
-    def _prepared_example(self) -> bytes:
-        return tokenizer_settings(self.tokenizer)
 
 
 def speech_pipeline(folder: Path, name: str, explainer: Explainer) -> SpeechPipeline:

@@ -85,16 +85,7 @@ def load_model(folder: Path, name: str, kind: Kind, allow_pickle: bool) -> nn.Mo
     family: Any = getattr(transformers, kind.auto)
     try:
         with quiet_transformers():
-            model, report = family.from_pretrained(
-                folder,
-                dtype=torch.float32,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=None if allow_pickle else True,
-                weights_only=True,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-            )
+            model, report = pretrained(family, folder, allow_pickle, ignore_mismatched_sizes=True)
     except Exception as error:
         raise ModelError(f"{name} cannot be loaded: {first_line(error)}") from error
     for misfit, *_ in sorted(report["mismatched_keys"]):
@@ -107,6 +98,20 @@ def load_model(folder: Path, name: str, kind: Kind, allow_pickle: bool) -> nn.Mo
             + ": they would be random; give a model that was trained for this"
         )
     return model.eval()
+
+
+def pretrained(family: Any, folder: Path, allow_pickle: bool, **options: Any) -> tuple[Any, Any]:
+    """A model of a directory in float32, and what transformers tells of its weights."""
+    return family.from_pretrained(
+        folder,
+        dtype=torch.float32,
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=None if allow_pickle else True,
+        weights_only=True,
+        output_loading_info=True,
+        **options,
+    )
 
 
 @contextmanager

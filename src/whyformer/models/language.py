@@ -16,16 +16,10 @@ from whyformer.errors import InputError, TargetError
 from whyformer.explainer import Explainer
 from whyformer.explanation import NEXT_WORD, Explanation
 from whyformer.methods import get_method
-from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.pipeline import Recorded, TokenPipeline
 from whyformer.models.prompts import Message, Prompt, read_prompt, sink_notes, with_sink
 from whyformer.models.room import check_room, longest_prompt
-from whyformer.models.vocabulary import (
-    Vocabulary,
-    fast,
-    load_tokenizer,
-    quoted,
-    tokenizer_settings,
-)
+from whyformer.models.vocabulary import Vocabulary, fast, load_tokenizer, quoted
 from whyformer.models.written import Written
 from whyformer.recording import Recording
 from whyformer.targets import Contrast, class_index, listed
@@ -35,7 +29,7 @@ from whyformer.words import Piece, unknown_note
 MOST_ROWS = 1024
 
 
-class LanguagePipeline(Pipeline):
+class LanguagePipeline(TokenPipeline):
     """A model that writes, with its own tokenizer.
 
     Reads a text, or a chat as a list of messages. Its classes are the tokens of its vocabulary,
@@ -52,23 +46,13 @@ class LanguagePipeline(Pipeline):
 
     def __init__(self, name: str, explainer: Explainer, tokenizer: Any) -> None:
         super().__init__(name, explainer)
+        self.tokenizer = tokenizer
         self.vocabulary = Vocabulary(tokenizer, size_of(explainer.model, tokenizer))
         if not explainer.labels_given:
             explainer.labels = self.vocabulary.names
         explainer.problem = NEXT_WORD
         self.longest = longest_prompt(explainer.model)
         self._takes_rows = "logits_to_keep" in inspect.signature(self.model.forward).parameters
-
-    @property
-    def tokenizer(self) -> Any:
-        return self.vocabulary.tokenizer
-
-    @property
-    def reads(self) -> dict[str, Any]:
-        return {"longest": self.longest}
-
-    def _prepared_example(self) -> bytes:
-        return tokenizer_settings(self.tokenizer)
 
     def read(self, given: str | list[Message]) -> Prompt:
         """The prompt in pieces; one that the model cannot take is refused."""

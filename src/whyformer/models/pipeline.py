@@ -15,6 +15,7 @@ from whyformer.engine.rules import DEFAULT_PRESET, get_preset
 from whyformer.errors import InputError, ModelError, TargetError, first_line
 from whyformer.explainer import Explainer
 from whyformer.methods import DEFAULT_METHOD, Method, default_methods, get_method
+from whyformer.models.vocabulary import tokenizer_settings
 from whyformer.targets import class_index
 
 if TYPE_CHECKING:
@@ -143,6 +144,20 @@ class Pipeline(ABC):
     def __repr__(self) -> str:
         count = len(self.labels) if self.labels else "unnamed"
         return f"{type(self).__name__}({self.name!r}, {count} classes)"
+
+
+class TokenPipeline(Pipeline):
+    """A model with a tokenizer; ``longest`` is the most pieces that it takes, if it has a limit."""
+
+    tokenizer: Any
+    longest: int | None
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        return {"longest": self.longest}
+
+    def _prepared_example(self) -> bytes:
+        return tokenizer_settings(self.tokenizer)
 
 
 class Recorded(ABC):

@@ -13,9 +13,8 @@ from whyformer.erasing import units_of
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.files import FILE, FILE_ENDINGS, what_is
-from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.pipeline import Recorded, TokenPipeline
 from whyformer.models.recorded import RecordedInput
-from whyformer.models.vocabulary import tokenizer_settings
 from whyformer.models.windows import RecordedWindows, Windows
 from whyformer.words import Piece, pieces_of
 
@@ -25,7 +24,7 @@ OVERLAP = 0.25
 TextInput = str | tuple[str, str]
 
 
-class TextPipeline(Pipeline):
+class TextPipeline(TokenPipeline):
     """A text classifier with its own tokenizer.
 
     Reads a text, a pair of texts as a tuple, or a list of either. A text longer than the model
@@ -34,6 +33,7 @@ class TextPipeline(Pipeline):
     """
 
     kind = takes = "text"
+    longest: int
 
     def __init__(self, name: str, explainer: Explainer, tokenizer: Any, longest: int) -> None:
         super().__init__(name, explainer)
@@ -74,13 +74,6 @@ class TextPipeline(Pipeline):
         if len(self._encode([text], verbose=False)["input_ids"][0]) <= self.longest:
             return [dict(self._encode([text], return_tensors="pt"))]
         return [inputs for inputs, _ in self._windows(text).batches()]
-
-    @property
-    def reads(self) -> dict[str, Any]:
-        return {"longest": self.longest}
-
-    def _prepared_example(self) -> bytes:
-        return tokenizer_settings(self.tokenizer)
 
     def reading(self, longest: int) -> TextPipeline:
         """The same model, read fewer pieces at once than it could take."""

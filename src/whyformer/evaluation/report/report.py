@@ -44,8 +44,10 @@ def save_report(results: Sequence[Result], folder: Path) -> None:
 
 def to_tree(results: Sequence[Result]) -> Tree:
     """What `results.json` holds."""
-    tree: Tree = {result.benchmark: figures(result, value) for result in results}
-    tree["intervals"] = {result.benchmark: figures(result, interval) for result in results}
+    tree: Tree = {result.benchmark: figures(result, lambda e: e.value) for result in results}
+    tree["intervals"] = {
+        result.benchmark: figures(result, lambda e: [e.low, e.high]) for result in results
+    }
     if any(result.published for result in results):
         tree["published"] = {result.benchmark: known(result) for result in results}
     if any(result.cost for result in results):
@@ -76,14 +78,6 @@ def known(result: Result) -> Tree:
     for (method, measure), figure in result.published.items():
         tree.setdefault(method, {})["/".join(measure.path)] = figure
     return tree
-
-
-def value(estimate: Estimate) -> float:
-    return estimate.value
-
-
-def interval(estimate: Estimate) -> list[float]:
-    return [estimate.low, estimate.high]
 
 
 def tests(result: Result) -> list[Tree]:
