@@ -158,14 +158,11 @@ def body(question: type[Question]) -> dict[str, Any]:
 
 def _of_form(field: dict[str, Any]) -> dict[str, Any]:
     """A form's fields are words: an item that may be one is one there, and nothing is null."""
-    most = [option.get("maxLength") for option in options_of(field.get("items", {}))]
+    items = field.get("items", {})
+    most = [option.get("maxLength") for option in items.get("anyOf", [items])]
     if any(most):
         return {**field, "items": {"type": "string", "maxLength": max(filter(None, most))}}
     options = [option for option in field.get("anyOf", []) if option != {"type": "null"}]
     rest = {k: v for k, v in field.items() if k not in ("anyOf", "default")}
     words = [option for option in options if option.get("type") == "string"]
     return {**rest, **(words or options)[0]} if options else field
-
-
-def options_of(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    return schema.get("anyOf", [schema])

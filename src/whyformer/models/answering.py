@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from whyformer.engine.rules import DEFAULT_PRESET
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import NEXT_WORD, Explanation
@@ -23,7 +22,7 @@ from whyformer.models.vocabulary import Vocabulary, load_tokenizer
 from whyformer.words import pieces_of
 
 if TYPE_CHECKING:
-    from whyformer.targets import Target
+    pass
 
 #: tokens of an answer where the model's own settings name no limit
 MOST_TOKENS = 200
@@ -74,18 +73,8 @@ class AnsweringPipeline(TokenPipeline):
         source = self.read(inputs)
         return RecordedAnswer(self, source, self._given(answer), progress)
 
-    def __call__(
-        self,
-        inputs: Any,
-        target: Target = None,
-        method: str | None = None,
-        preset: str = DEFAULT_PRESET,
-        *,
-        answer: str | None = None,
-        **options: Any,
-    ) -> Explanation:
-        """Explain the words of an answer, or one of them; see the class."""
-        return self.record(inputs, answer=answer).explain(target, method, preset, **options)
+    def _taken(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {"answer": options.pop("answer", None)}
 
     def _write(self, source: Source, tokens: int | None, options: dict[str, Any]) -> Tensor:
         """(1, tokens), the decoder's start included."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from whyformer.models.hugging_face import (
     longest_text,
     prepared_by,
 )
-from whyformer.models.image_files import ImageInput
 from whyformer.models.images import ImagePipeline
 from whyformer.models.pipeline import Pipeline, Recorded
 from whyformer.models.reading import TextReader
@@ -53,16 +51,31 @@ class EncoderPipeline(Pipeline):
     """A model without a head.
 
     Two inputs are asked about by their similarity, the cosine of their features; one input by one
-    unit of its features: ``target=17``.
+    unit of its features: ``target=17``. ``reader`` prepares images (DINOv2, ViT), or sentences, of
+    which two to compare may also come as a tuple.
     """
 
     kind = "encoder"
     beside = ("similar_to",)
 
-    def __init__(self, name: str, explainer: Explainer, pool: Pool, notes: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        explainer: Explainer,
+        reader: ImagePipeline | TextReader,
+        pool: Pool,
+        notes: Sequence[str],
+    ) -> None:
         super().__init__(name, explainer)
+        self._reader, self.takes, self._notes = reader, reader.takes, tuple(notes)
         self._features = Features(explainer.model, pool)
-        self._notes = tuple(notes)
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        return self._reader.reads
+
+    def _prepared_example(self) -> bytes:
+        return self._reader._prepared_example()
 
     @property
     def labels(self) -> None:
@@ -89,9 +102,14 @@ class EncoderPipeline(Pipeline):
         recording = explainer.record(beside(first.inputs, second.inputs))
         return RecordedFeatures(self, recording, shown, notes)
 
-    @abstractmethod
     def prepare(self, given: Any, notes: list[str]) -> Prepared:
         """From what people have to what the model reads."""
+        if isinstance(self._reader, ImagePipeline):
+            pixels, shown = self._reader.pixels(given, notes)
+            return Prepared({"pixel_values": pixels}, shown)
+        read = self._reader.read([given])
+        notes += read.notes
+        return Prepared(read.inputs, {"pieces": read.pieces})
 
     @property
     def _main(self) -> str:
@@ -106,58 +124,6 @@ class EncoderPipeline(Pipeline):
         explainer = Explainer(model, labels=labels, grid=self.explainer.grid)
         explainer.problem = REGRESSION
         return explainer
-
-
-class ImageEncoder(EncoderPipeline):
-    """Features of images: DINOv2, ViT and others without a head."""
-
-    takes = "image"
-
-    def __init__(
-        self,
-        name: str,
-        explainer: Explainer,
-        images: ImagePipeline,
-        pool: Pool,
-        notes: Sequence[str],
-    ) -> None:
-        super().__init__(name, explainer, pool, notes)
-        self._images = images
-
-    @property
-    def reads(self) -> dict[str, Any]:
-        return self._images.reads
-
-    def _prepared_example(self) -> bytes:
-        return self._images._prepared_example()
-
-    def prepare(self, given: ImageInput | Sequence[ImageInput], notes: list[str]) -> Prepared:
-        pixels, shown = self._images.pixels(given, notes)
-        return Prepared({"pixel_values": pixels}, shown)
-
-
-class SentenceEncoder(EncoderPipeline):
-    """Features of sentences; two to compare may also come as a tuple."""
-
-    takes = "text"
-
-    def __init__(
-        self, name: str, explainer: Explainer, texts: TextReader, pool: Pool, notes: Sequence[str]
-    ) -> None:
-        super().__init__(name, explainer, pool, notes)
-        self._texts = texts
-
-    @property
-    def reads(self) -> dict[str, Any]:
-        return {"longest": self._texts.longest}
-
-    def _prepared_example(self) -> bytes:
-        return self._texts.settings
-
-    def prepare(self, given: str, notes: list[str]) -> Prepared:
-        read = self._texts.read([given])
-        notes += read.notes
-        return Prepared(read.inputs, {"pieces": read.pieces})
 
 
 class RecordedFeatures(RecordedInput):
@@ -204,7 +170,7 @@ def encoder_pipeline(folder: Path, name: str, explainer: Explainer) -> EncoderPi
         )
     if main == "pixel_values":
         images = prepared_by(load_processor(folder, name), name, explainer)
-        return ImageEncoder(name, explainer, images, *image_pooling(explainer))
+        return EncoderPipeline(name, explainer, images, *image_pooling(explainer))
     if main != "input_ids":
         raise ModelError(f"{name} reads {main or 'no known input'}; use whyformer.Explainer(model)")
     tokenizer = load_tokenizer(folder, name)
@@ -212,8 +178,8 @@ def encoder_pipeline(folder: Path, name: str, explainer: Explainer) -> EncoderPi
     longest = min(longest_text(model, tokenizer), layout.longest or 10**9)
     reader = TextReader(tokenizer, longest)
     if explainer.output is not None:
-        return SentenceEncoder(name, explainer, reader, given_pooling(explainer), [])
-    return SentenceEncoder(name, explainer, reader, layout.pool, layout.notes)
+        return EncoderPipeline(name, explainer, reader, given_pooling(explainer), [])
+    return EncoderPipeline(name, explainer, reader, layout.pool, layout.notes)
 
 
 def image_pooling(explainer: Explainer) -> tuple[Pool, list[str]]:

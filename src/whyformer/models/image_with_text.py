@@ -24,7 +24,7 @@ class ImageWithText(Pipeline):
 
     @property
     def reads(self) -> dict[str, Any]:
-        return {**self._images.reads, "longest": self._texts.longest}
+        return {**self._images.reads, **self._texts.reads}
 
     def _prepared_example(self) -> bytes:
-        return self._images._prepared_example() + self._texts.settings
+        return self._images._prepared_example() + self._texts._prepared_example()

@@ -37,7 +37,7 @@ class Pipeline(ABC):
 
     kind: ClassVar[str]
     #: what its main input may be: "image", "text", "sound" or "video"
-    takes: ClassVar[str]
+    takes: str
     #: the method that answers where none is named
     usual: ClassVar[str] = DEFAULT_METHOD
     #: whether inputs can be read apart and go through the model together (``ImagePipeline.photo``)

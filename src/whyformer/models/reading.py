@@ -52,11 +52,16 @@ class TextReader:
     ``padded``: the model was trained on texts of that very length and looks at the padding.
     """
 
+    takes = "text"
+
     def __init__(self, tokenizer: Any, longest: int, padded: bool = False) -> None:
         self.tokenizer, self.longest, self.padded = tokenizer, longest, padded
 
     @property
-    def settings(self) -> bytes:
+    def reads(self) -> dict[str, Any]:
+        return {"longest": self.longest}
+
+    def _prepared_example(self) -> bytes:
         """All that decides how a text is encoded."""
         return tokenizer_settings(self.tokenizer)
 

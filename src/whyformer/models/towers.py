@@ -14,7 +14,7 @@ from whyformer.errors import InputError, ModelError
 from whyformer.explainer import Explainer
 from whyformer.explanation import MULTI_LABEL, REGRESSION, SINGLE_LABEL, Explanation
 from whyformer.methods import Method
-from whyformer.models.encoders import EncoderPipeline, ImageEncoder, SentenceEncoder
+from whyformer.models.encoders import EncoderPipeline
 from whyformer.models.hugging_face import load_processor, longest_text, prepared_by
 from whyformer.models.image_files import ImageInput
 from whyformer.models.image_with_text import ImageWithText
@@ -58,9 +58,8 @@ class TowersPipeline(ImageWithText):
             raise InputError(f"{self.name} has a side for image and one for text, not for {kind!r}")
         explainer = Explainer(Side(self.model, kind), grid=self.explainer.grid)
         notes = [f"the features are the {kind} tower's, projected as they meet the other tower's"]
-        if kind == "image":
-            return ImageEncoder(self.name, explainer, self._images, pooled, notes)
-        return SentenceEncoder(self.name, explainer, self._texts, pooled, notes)
+        reader = self._images if kind == "image" else self._texts
+        return EncoderPipeline(self.name, explainer, reader, pooled, notes)
 
     def check_beside(self, given: Collection[str]) -> None:
         if "similar_to" not in given:

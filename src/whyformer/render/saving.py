@@ -112,10 +112,6 @@ def figure(sheet: Sheet, pieces: bool = False, look: Look = USUAL) -> Figure:
     )
 
 
-def _gif(sheet: Sheet, path: Path, pieces: bool, look: Look) -> bytes:
-    return gif(sheet, lambda frame: raster(figure(frame, pieces, look), look.dpi))
-
-
 def _html(sheet: Sheet, path: Path, pieces: bool, look: Look) -> str:
     check_colours(look.colours, sheet)
     start = {
@@ -190,7 +186,9 @@ def _pdf(sheet: Sheet, path: Path, pieces: bool, look: Look) -> bytes:
 
 WRITERS: dict[str, Writer] = {
     ".png": lambda sheet, path, pieces, look: png(sheet, pieces, look),
-    ".gif": _gif,
+    ".gif": lambda sheet, path, pieces, look: gif(
+        sheet, lambda frame: raster(figure(frame, pieces, look), look.dpi)
+    ),
     ".html": _html,
     ".json": _json,
     ".npz": _npz,

@@ -85,7 +85,7 @@ class HubSamples(Samples[Sample]):
             return None
         if all(WNID.fullmatch(name) for name in names):
             return match_classes(names, imagenet_numbers(), HubSamples._same, self.name)
-        if labels is not None and _has_names(labels):
+        if labels is not None and not all(UNNAMED.fullmatch(label) for label in labels):
             return match_classes(names, labels, self._same, self.name)
         if labels is not None and len(labels) != len(names):
             raise InputError(
@@ -207,10 +207,6 @@ def _first(name: str) -> str:
 def _some(labels: Sequence[str]) -> str:
     shown = ", ".join(repr(label) for label in labels[:3])
     return (shown + (", ..." if len(labels) > 3 else "")) or "no names"
-
-
-def _has_names(labels: Sequence[str]) -> bool:
-    return not all(UNNAMED.fullmatch(label) for label in labels)
 
 
 def is_validation(names: Sequence[str], rows: int) -> bool:
