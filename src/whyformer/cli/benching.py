@@ -7,13 +7,8 @@ import json
 import sys
 from typing import Any
 
-from whyformer.cli.options import (
-    add_methods_option,
-    add_model_options,
-    chosen_methods,
-    count,
-    load_named,
-)
+from whyformer.cli.asked import chosen_methods, load_named
+from whyformer.cli.options import add_methods_option, add_model_options, count
 from whyformer.methods import default_methods
 
 EPILOG = """examples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from whyformer.cli.asked import check_look, chosen_methods, load_for, place_of, read_target
 from whyformer.cli.explaining import check_output, lay_out, present
 from whyformer.cli.inputs import beside, read_input
 from whyformer.cli.options import (
@@ -12,11 +13,6 @@ from whyformer.cli.options import (
     add_model_options,
     add_output_options,
     add_question_options,
-    check_look,
-    chosen_methods,
-    load_for,
-    place_of,
-    read_target,
 )
 from whyformer.methods import default_methods, get_method
 

@@ -8,13 +8,8 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.options import (
-    add_methods_option,
-    add_model_options,
-    chosen_methods,
-    load_for,
-    load_named,
-)
+from whyformer.cli.asked import chosen_methods, load_for, load_named
+from whyformer.cli.options import add_methods_option, add_model_options
 from whyformer.errors import InputError
 
 if TYPE_CHECKING:

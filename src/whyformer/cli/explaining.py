@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whyformer.cli.asked import check_look, given_video, load_for, look_of, place_of, read_target
 from whyformer.cli.inputs import CliInput, beside, read_input
 from whyformer.cli.many import explain_many, list_inputs
 from whyformer.cli.options import (
@@ -14,13 +15,7 @@ from whyformer.cli.options import (
     add_output_options,
     add_own_methods,
     add_question_options,
-    check_look,
     count,
-    given_video,
-    load_for,
-    look_of,
-    place_of,
-    read_target,
 )
 from whyformer.cli.writing import add_writing_options, as_prompt, check_writing, write_story
 from whyformer.errors import InputError, TargetError

@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from whyformer.cli.options import add_model_options, add_own_methods, load_named
+from whyformer.cli.asked import load_named
+from whyformer.cli.options import add_model_options, add_own_methods
 from whyformer.errors import InputError
 from whyformer.files import FILE, what_is
 from whyformer.methods import methods

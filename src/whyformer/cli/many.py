@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whyformer.cli.asked import load_named
 from whyformer.cli.inputs import a, read_input
-from whyformer.cli.options import load_named
 from whyformer.cli.results import Entry, Results
 from whyformer.cli.rows import Rows
 from whyformer.data_sets import HUB, is_data_set, is_saved

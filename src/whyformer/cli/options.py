@@ -1,24 +1,14 @@
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import argparse
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.inputs import CliInput, a
-from whyformer.errors import InputError, ModelError
-from whyformer.files import ANIMATIONS, FOLDER, what_is
-from whyformer.methods import all_methods, get_method
+from whyformer.errors import InputError
 
 if TYPE_CHECKING:
-    from whyformer.models.pipeline import Pipeline, Recorded
-    from whyformer.render.look import Look
-
-DEFAULT_MODELS = {"image": "demo-vision", "text": "demo-text"}
-#: the model for an image or a text that is compared with others
-COMPARES = "demo-clip"
+    pass
 
 
 def add_model_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
@@ -80,15 +70,6 @@ def add_methods_option(parser: argparse.ArgumentParser) -> None:
         "the ablations)",
     )
     add_own_methods(parser)
-
-
-def chosen_methods(options: argparse.Namespace) -> list[str] | None:
-    """The methods that were named, each once; None where none was."""
-    if options.methods is None:
-        return None
-    named = [name.strip() for given in options.methods for name in given.split(",") if name.strip()]
-    listed = [method for name in named for method in (all_methods() if name == "all" else [name])]
-    return list(dict.fromkeys(get_method(name).name for name in listed))
 
 
 def add_question_options(parser: argparse.ArgumentParser) -> None:
@@ -213,17 +194,6 @@ def _share(text: str) -> float:
     return value
 
 
-def check_look(options: argparse.Namespace, kind: str) -> None:
-    """Refuse what the picture of such an input cannot show."""
-    given = {"--pieces": ("text", options.pieces), "--patches": ("image", options.patches)}
-    given["--contour"] = ("image", options.contour is not None)
-    given["--cropped"] = ("image", options.cropped)
-    for name, (fits, chosen) in given.items():
-        drawn = "image" if kind in ("sound", "video") else kind
-        if chosen and drawn != fits:
-            raise InputError(f"{name} goes with {fits}s, and the input is {a(kind)}")
-
-
 def _colours(text: str) -> str:
     from whyformer.render.palettes import check_name
 
@@ -254,104 +224,6 @@ def _dpi(text: str) -> int:
     if not text.isdecimal() or not 24 <= int(text) <= 2400:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 24 to 2400")
     return int(text)
-
-
-def look_of(options: argparse.Namespace) -> Look:
-    from whyformer.render.look import Look
-
-    return Look(
-        opacity=options.opacity,
-        smooth=not options.patches,
-        contour=options.contour,
-        shared=options.scale == "shared",
-        colours=options.colours,
-        width=options.size,
-        **({"dpi": options.dpi} if options.dpi else {}),
-        fragment=options.fragment,
-        cropped=options.cropped,
-    )
-
-
-def load_for(options: argparse.Namespace, kind: str) -> Pipeline:
-    """The model that was asked for, or the embedded one for this kind of input."""
-    if options.model is None and kind not in DEFAULT_MODELS:
-        raise ModelError(f"no embedded model reads {kind}s; give one with --model")
-    alike = getattr(options, "similar_to", None) is not None
-    compared = alike or (kind == "image" and getattr(options, "text", None) is not None)
-    why = load_named(options.model or (COMPARES if compared else DEFAULT_MODELS[kind]), options)
-    if alike and kind == "text" and why.kind == "towers":
-        from whyformer.models.towers import TowersPipeline
-
-        assert isinstance(why, TowersPipeline)
-        return why.side("text")
-    if why.takes != kind:
-        raise ModelError(f"{why.name} reads {why.takes}s, and the input is {a(kind)}")
-    return why
-
-
-def given_video(options: argparse.Namespace) -> CliInput | None:
-    """The input as a video: one folder of frames or animation, for a model that reads videos."""
-    from whyformer.models.catalogue import EMBEDDED
-    from whyformer.models.hugging_face import fetch
-    from whyformer.models.kinds import kind_of, read_config
-    from whyformer.models.loading import TIMM, looks_like_hub_id
-
-    name, path = options.model, Path(options.input[0])
-    known = name is not None and name not in EMBEDDED and not name.startswith(TIMM)
-    kind = what_is(path) if known and len(options.input) == 1 and options.input[0].strip() else None
-    if kind is None or (kind != FOLDER and path.suffix.lower() not in ANIMATIONS):
-        return None
-    folder = Path(os.path.expanduser(name))
-    if not folder.is_dir():
-        if not looks_like_hub_id(name):
-            return None
-        folder = fetch(name, options.allow_pickle, options.offline)
-    if kind_of(read_config(folder, name), name).name != "video":
-        return None
-    return CliInput(options.input[0], "video", path, path.name)
-
-
-def load_named(name: str, options: argparse.Namespace) -> Pipeline:
-    from whyformer.models.loading import load
-
-    return load(
-        name,
-        weights=options.weights,
-        device=own_device(options.device),
-        allow_pickle=options.allow_pickle,
-        offline=options.offline,
-    )
-
-
-def own_device(device: str | None) -> str | None:
-    """Under ``torchrun`` every process of a machine takes a GPU of its own."""
-    rank = os.environ.get("LOCAL_RANK")
-    return f"cuda:{rank}" if device == "cuda" and rank is not None else device
-
-
-def read_target(options: argparse.Namespace, recorded: Recorded) -> Any:
-    """One target, several, each once, or None for what the model predicts."""
-    from whyformer.targets import contrast, from_word
-
-    def read(given: str) -> Any:
-        return recorded.index_of(from_word(given, recorded.labels))
-
-    targets: list[Any] = [read(given) for given in options.target or []]
-    if options.rather_than is not None:
-        other = read(options.rather_than)
-        targets = [contrast(target, other) for target in targets or [None]]
-    if not targets:
-        return None
-    targets = list(dict.fromkeys(targets))
-    return targets[0] if len(targets) == 1 else [targets]
-
-
-def place_of(options: argparse.Namespace, recorded: Recorded) -> dict[str, Any]:
-    """Where a model is asked that answers at many places."""
-    from whyformer.targets import place_from_word
-
-    place = None if options.position is None else place_from_word(options.position)
-    return recorded.where(position=place, edge=options.edge, region=options.region)
 
 
 def _box(text: str) -> tuple[float, ...]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyformer import __version__
+from whyformer.cli.asked import look_of
 from whyformer.cli.kept import Index, Kept
-from whyformer.cli.options import look_of
 from whyformer.errors import InputError, OutputError
 from whyformer.files import FILE, lock, what_is
 from whyformer.methods import DEFAULT_METHOD, get_method

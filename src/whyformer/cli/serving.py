@@ -5,12 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from whyformer.cli.options import (
-    add_model_options,
-    add_own_methods,
-    count,
-    load_named,
-)
+from whyformer.cli.asked import load_named
+from whyformer.cli.options import add_model_options, add_own_methods, count
 from whyformer.errors import ModelError
 from whyformer.models.catalogue import EMBEDDED
 

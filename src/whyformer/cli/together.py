@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from whyformer.cli.asked import load_for
 from whyformer.cli.explaining import explain_one, lay_out, question
 from whyformer.cli.inputs import CliInput, beside, held_input, read_input
-from whyformer.cli.options import load_for
 from whyformer.cli.results import Entry
 from whyformer.cli.writing import as_prompt
 from whyformer.errors import InputError
