@@ -57,6 +57,10 @@ class Part:
     def content(self) -> Tensor:
         return self.tokens.content
 
+    @property
+    def drawable(self) -> bool:
+        return self.picture is not None or self.pieces is not None
+
     def __repr__(self) -> str:
         shape = "x".join(str(n) for n in self.relevance.shape)
         return f"Part({self.name}, {self.tokens.kind}, relevance {shape})"
@@ -248,10 +252,7 @@ class Explanation:
 
         A regression has none.
         """
-        return self.as_probabilities(self.logits)
-
-    def as_probabilities(self, logits: Tensor) -> Tensor | None:
-        return as_probabilities(logits, self.problem)
+        return as_probabilities(self.logits, self.problem)
 
     def save(self, path: str | Path, **options: Any) -> Path:
         """Write a picture, a page or numbers, by the name's ending.
@@ -273,16 +274,14 @@ class Explanation:
     def _repr_html_(self) -> str | None:
         from whyformer.render import html_fragment, make_sheet
 
-        return html_fragment(make_sheet(self)) if self._drawable else None
+        drawable = any(part.drawable for part in self.parts)
+        return html_fragment(make_sheet(self)) if drawable else None
 
     def _repr_png_(self) -> bytes | None:
         from whyformer.render import make_sheet, png
 
-        return png(make_sheet(self)) if self._drawable else None
-
-    @property
-    def _drawable(self) -> bool:
-        return any(part.picture is not None or part.pieces is not None for part in self.parts)
+        drawable = any(part.drawable for part in self.parts)
+        return png(make_sheet(self)) if drawable else None
 
     def label(self, index: int) -> str:
         return self.labels[index] if self.labels else str(index)

@@ -18,7 +18,8 @@ def select(explanation: Explanation, sample: int) -> Explanation:
         if isinstance(value, Tensor):
             return value[one] if len(value) == batch else value
         if isinstance(value, list):
-            return [of(part) for part in value] if _tensors(value) else value[one]
+            tensors = bool(value) and isinstance(value[0], Tensor)
+            return [of(part) for part in value] if tensors else value[one]
         return value
 
     def within(record: Any, *names: str) -> Any:
@@ -35,7 +36,3 @@ def select(explanation: Explanation, sample: int) -> Explanation:
     blocks = explanation.blocks and within(explanation.blocks, "attention", "gradient", "relevance")
     selected = within(explanation, "logits", "target", "position", "rows", "matrix", "boxes")
     return replace(selected, parts=parts, blocks=blocks)
-
-
-def _tensors(values: list[Any]) -> bool:
-    return bool(values) and isinstance(values[0], Tensor)

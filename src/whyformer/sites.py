@@ -179,14 +179,10 @@ class ImageSite(Site):
         grid = self.tokens.volume or self.tokens.grid
         assert grid is not None
         frames = slot.ndim == 5 and slot.shape[1] == grid[0] and slot.shape[2] != grid[1]
-        return patch_sums(slot.sum(2 if frames else 1), self.batch, grid)
-
-
-def patch_sums(values: Tensor, batch: int, grid: tuple[int, ...]) -> Tensor:
-    """(batch, *grid), frames folded or not, or pixels of an image: one sum a patch."""
-    if len(grid) == 2 and tuple(values.shape[-2:]) != grid:
-        return sums_over_patches(values.reshape(batch, *values.shape[-2:]), grid)
-    return values.reshape(batch, -1)
+        values = slot.sum(2 if frames else 1)
+        if len(grid) == 2 and tuple(values.shape[-2:]) != grid:  # pixels, not patches
+            return sums_over_patches(values.reshape(self.batch, *values.shape[-2:]), grid)
+        return values.reshape(self.batch, -1)
 
 
 def by_sample(values: Tensor, source: Tensor, batch: int) -> Tensor:

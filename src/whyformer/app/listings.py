@@ -116,15 +116,7 @@ def list_methods() -> Methods:
     order = [*usual, *(name for name in known if name not in usual)]
     return Methods(
         default=DEFAULT_METHOD,
-        methods=[
-            MethodEntry(
-                name=name,
-                summary=known[name].summary,
-                class_specific=known[name].class_specific,
-                on_request=known[name].on_request,
-            )
-            for name in order
-        ],
+        methods=[MethodEntry.model_validate(known[name], from_attributes=True) for name in order],
         default_preset=DEFAULT_PRESET,
         presets=list(PRESETS),
     )

@@ -18,19 +18,7 @@ MAIN_INPUTS = (
     "inputs_embeds",
 )  # fmt: skip
 #: parts of names of inputs that say something about others and are no content themselves
-BESIDE = (
-    "mask",
-    "bias",
-    "position",
-    "type",
-    "bbox",
-    "box",
-    "label",
-    "lang",
-    "size",
-    "grid",
-    "shape",
-)
+BESIDE = tuple("mask bias position type bbox box label lang size grid shape".split())
 
 
 def as_call(inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:

@@ -24,7 +24,6 @@ from whyformer.engine.following import (
     follow,
     follow_move,
     follow_operands,
-    follow_reduction,
     samples_of,
     tensors_in,
 )
@@ -192,11 +191,6 @@ class Recorder(TorchFunctionMode):
         """A result that autograd computes itself has its source's samples."""
         follow_operands((source,), result)
         return result
-
-    def reduced(
-        self, source: Tensor, result: Tensor, axes: tuple[int, ...], keepdim: bool
-    ) -> Tensor:
-        return follow_reduction(source, result, axes, keepdim)
 
     def saw_attention(
         self,

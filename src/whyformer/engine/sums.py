@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from whyformer.engine.following import follow_reduction
 from whyformer.engine.graph import derived, made_by_activation
 from whyformer.engine.handled import handles
 from whyformer.engine.local import ByStatistic, Gate, Pointwise, Scale, SelfGate
@@ -155,7 +156,7 @@ def reduction(rec: Recorder, func: Any, input: Tensor, *args: Any, **kwargs: Any
         Reduction, func.__name__, func, (input, *args), kwargs,
         axes=axes, keepdim=keepdim, samples=rec.samples(input),
     )  # fmt: skip
-    return rec.reduced(input, result, axes, keepdim)
+    return follow_reduction(input, result, axes, keepdim)
 
 
 def is_mask(constant: Tensor) -> bool:

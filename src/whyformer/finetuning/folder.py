@@ -47,12 +47,7 @@ def run_folder(folder: Path) -> RunFolder:
 def result_of(folder: Path) -> Finetuned | None:
     """What came of the run, or None while it is not finished."""
     record = run_folder(folder).read_mark()
-    if not record.get("finished"):
-        return None
-    validation, test, history = (
-        record[key] for key in ("validation_accuracy", "test_accuracy", "history")
-    )
-    return Finetuned(folder, validation, test, history, before=True)
+    return Finetuned.of(folder, record, before=True) if record.get("finished") else None
 
 
 def keep(tuner: Tuner, settings: Settings, figures: dict[str, Any], folder: Path) -> Finetuned:
@@ -70,9 +65,7 @@ def keep(tuner: Tuner, settings: Settings, figures: dict[str, Any], folder: Path
         {"finished": True, "settings": asdict(settings), **figures, "versions": versions}
     )
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
-    return Finetuned(
-        folder, figures["validation_accuracy"], figures["test_accuracy"], figures["history"]
-    )
+    return Finetuned.of(folder, figures)
 
 
 def move_in(source: Path, target: Path) -> None:

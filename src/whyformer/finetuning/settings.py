@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,12 @@ class Finetuned:
     history: list[dict[str, Any]]
     #: the run had been finished before, and nothing was done
     before: bool = False
+
+    @classmethod
+    def of(cls, folder: Path, record: Mapping[str, Any], before: bool = False) -> Finetuned:
+        """What a run's record says of it."""
+        validation, test = record["validation_accuracy"], record["test_accuracy"]
+        return cls(folder, validation, test, record["history"], before)
 
     @property
     def summary(self) -> str:

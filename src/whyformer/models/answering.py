@@ -13,7 +13,7 @@ from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import NEXT_WORD, Explanation
 from whyformer.models.answers import USUAL, RecordedAnswer, Source
-from whyformer.models.hearing import alone, ear_of, prepared_example, with_sound
+from whyformer.models.hearing import Hearing, alone, ear_of, with_sound
 from whyformer.models.hugging_face import quiet_transformers
 from whyformer.models.pipeline import TokenPipeline
 from whyformer.models.sounds import Ear, SoundInput
@@ -106,7 +106,7 @@ def _limited(settings: Any) -> bool:
     return settings.max_new_tokens is not None or settings.max_length not in (None, 20)
 
 
-class SpeechPipeline(AnsweringPipeline):
+class SpeechPipeline(Hearing, AnsweringPipeline):
     """A model that writes what it hears: Whisper and similar ones."""
 
     kind, takes = "speech", "sound"
@@ -125,13 +125,6 @@ class SpeechPipeline(AnsweringPipeline):
             return with_sound(explanation, name, sound, self.ear.seconds)
 
         return Source(features, tuple(notes), show, sound.samples.nbytes)
-
-    @property
-    def reads(self) -> dict[str, Any]:
-        return {"rate": self.ear.rate, "seconds": self.ear.seconds}
-
-    def _prepared_example(self) -> bytes:
-        return prepared_example(self.ear)
 
 
 class TextToTextPipeline(AnsweringPipeline):

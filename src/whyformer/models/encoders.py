@@ -85,7 +85,9 @@ class EncoderPipeline(Pipeline):
         """Read one input, or two to compare, in one forward of both."""
         notes = list(self._notes)
         if similar_to is None and self.takes == "text" and isinstance(inputs, tuple):
-            inputs, similar_to = self._two(inputs)
+            if len(inputs) != 2:
+                raise InputError(f"{len(inputs)} texts were given; give two to compare, as a tuple")
+            inputs, similar_to = inputs
         first = self.prepare(inputs, notes)
         shown = {self._main: {**first.shown, "title": self.takes}}
         if similar_to is None:
@@ -114,11 +116,6 @@ class EncoderPipeline(Pipeline):
     @property
     def _main(self) -> str:
         return "pixel_values" if self.takes == "image" else "input_ids"
-
-    def _two(self, given: tuple[Any, ...]) -> tuple[Any, Any]:
-        if len(given) != 2:
-            raise InputError(f"{len(given)} texts were given; give two to compare, as a tuple")
-        return given
 
     def _explainer(self, model: Any, labels: list[str] | None = None) -> Explainer:
         explainer = Explainer(model, labels=labels, grid=self.explainer.grid)

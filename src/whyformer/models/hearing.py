@@ -20,7 +20,23 @@ from whyformer.models.recorded import RecordedInput
 from whyformer.models.sounds import Ear, SoundInput, spectrogram
 
 
-class SoundPipeline(Pipeline):
+class Hearing(Pipeline):
+    """A model with a feature extractor for sounds."""
+
+    ear: Ear
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        return {"rate": self.ear.rate, "seconds": self.ear.seconds}
+
+    def _prepared_example(self) -> bytes:
+        noise = torch.rand(1, 2 * self.ear.rate, generator=torch.Generator().manual_seed(0)) - 0.5
+        prepared = self.ear.prepare(Sound(noise, self.ear.rate))
+        values: Tensor = next(v for v in prepared.values() if v.is_floating_point())
+        return (values * 1000).round().to(torch.int32).numpy().tobytes()
+
+
+class SoundPipeline(Hearing):
     """A sound classifier with its own feature extractor.
 
     Reads a .wav file, its bytes, or samples with their rate: (samples, 16000). The picture is the
@@ -44,13 +60,6 @@ class SoundPipeline(Pipeline):
             return with_sound(found, found.tokens.name, sound, self.ear.seconds)
 
         return RecordedInput(self, recording, notes, show, held=sound.samples.nbytes)
-
-    @property
-    def reads(self) -> dict[str, Any]:
-        return {"rate": self.ear.rate, "seconds": self.ear.seconds}
-
-    def _prepared_example(self) -> bytes:
-        return prepared_example(self.ear)
 
 
 def with_sound(
@@ -120,13 +129,6 @@ def sound_encoder(model: Any) -> bool:
     return getattr(model, "main_input_name", "") == "input_values" and hasattr(
         model.config, "conv_kernel"
     )
-
-
-def prepared_example(ear: Ear) -> bytes:
-    noise = torch.rand(1, 2 * ear.rate, generator=torch.Generator().manual_seed(0)) - 0.5
-    prepared = ear.prepare(Sound(noise, ear.rate))
-    values: Tensor = next(v for v in prepared.values() if v.is_floating_point())
-    return (values * 1000).round().to(torch.int32).numpy().tobytes()
 
 
 def ear_of(folder: Path, name: str) -> Ear:

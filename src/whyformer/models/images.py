@@ -81,7 +81,11 @@ class ImagePipeline(Pipeline):
         image = read_image(source, notes)
         crop = self.crop(image.size)
         pixels = self._prepare([image])
-        notes += small_note(image, pixels.shape[-1])
+        if max(image.size) < SMALL * pixels.shape[-1]:
+            notes.append(
+                f"the image has {image.width} x {image.height} pixels; it was enlarged to the "
+                f"model's {pixels.shape[-1]}, and what the model saw is hardly a picture"
+            )
         return Photo(pixels, tuple(notes), crop and crop.keeping(image))
 
     def record_photos(
@@ -232,13 +236,3 @@ def listed(inputs: ImageInput | Sequence[ImageInput]) -> list[Any]:
     if not given:
         raise InputError("the list of images is empty; give at least one")
     return given
-
-
-def small_note(image: Image.Image, side: int) -> list[str]:
-    """Says that an image was enlarged so much that the model saw next to nothing."""
-    if max(image.size) >= SMALL * side:
-        return []
-    return [
-        f"the image has {image.width} x {image.height} pixels; it was enlarged to the model's "
-        f"{side}, and what the model saw is hardly a picture"
-    ]

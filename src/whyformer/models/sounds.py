@@ -70,7 +70,8 @@ def decode(source: Path | io.BytesIO, name: str, notes: list[str]) -> tuple[np.n
     if not data:
         raise InputError(f"{name} is empty; a sound was expected, such as a .wav file")
     if data[:4] not in (b"RIFF", b"RIFX", b"RF64"):
-        return decode_other(data, name)
+        with soundfile(name) as reader:  # FLAC, Ogg and MP3, where it is installed
+            return reader.read(io.BytesIO(data))
     from scipy.io import wavfile
 
     try:
@@ -83,12 +84,6 @@ def decode(source: Path | io.BytesIO, name: str, notes: list[str]) -> tuple[np.n
     if any("prematurely" in str(warning.message) for warning in said):
         notes.append("the sound ends before its file's header says: what is there was heard")
     return samples, rate
-
-
-def decode_other(data: bytes, name: str) -> tuple[np.ndarray, int]:
-    """What is no .wav: soundfile reads FLAC, Ogg and MP3, where it is installed."""
-    with soundfile(name) as reader:
-        return reader.read(io.BytesIO(data))
 
 
 def other_length(data: bytes, name: str) -> tuple[int, int]:

@@ -203,19 +203,15 @@ def pieces_from(texts: Sequence[str], special: Sequence[bool]) -> list[Piece]:
             continue
         text = raw.lstrip() or raw
         gap = raw[: len(raw) - len(text)]
-        if not before or gap or (text and not _joined(before, text[0])):
+        if not before or gap or (text and not (_in_words(before) and _in_words(text[0]))):
             word += 1
         pieces.append(Piece(text, gap, word))
         before = text[-1:] or before
     return pieces
 
 
-def _joined(a: str, b: str) -> bool:
-    """Whether two letters stand in one word."""
-    return _in_words(a) and _in_words(b)
-
-
 def _in_words(letter: str) -> bool:
+    """Whether a letter stands in one word with others of its kind."""
     wide = unicodedata.east_asian_width(letter) in "WF"
     return letter in "'\u2019" or (letter.isalnum() and not wide)
 

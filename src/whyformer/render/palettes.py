@@ -35,24 +35,12 @@ GLOWS = {
 }
 #: from paper to ink, for images and texts
 INKED = {
-    "Blues": """
-        f7fbff deebf7 c6dbef 9ecae1 6baed6 4292c6 2171b5 08519c 08306b
-    """,
-    "Greens": """
-        f7fcf5 e5f5e0 c7e9c0 a1d99b 74c476 41ab5d 238b45 006d2c 00441b
-    """,
-    "Greys": """
-        ffffff f0f0f0 d9d9d9 bdbdbd 969696 737373 525252 252525 000000
-    """,
-    "Oranges": """
-        fff5eb fee6ce fdd0a2 fdae6b fd8d3c f16913 d94801 a63603 7f2704
-    """,
-    "Purples": """
-        fcfbfd efedf5 dadaeb bcbddc 9e9ac8 807dba 6a51a3 54278f 3f007d
-    """,
-    "Reds": """
-        fff5f0 fee0d2 fcbba1 fc9272 fb6a4a ef3b2c cb181d a50f15 67000d
-    """,
+    "Blues": "f7fbff deebf7 c6dbef 9ecae1 6baed6 4292c6 2171b5 08519c 08306b",
+    "Greens": "f7fcf5 e5f5e0 c7e9c0 a1d99b 74c476 41ab5d 238b45 006d2c 00441b",
+    "Greys": "ffffff f0f0f0 d9d9d9 bdbdbd 969696 737373 525252 252525 000000",
+    "Oranges": "fff5eb fee6ce fdd0a2 fdae6b fd8d3c f16913 d94801 a63603 7f2704",
+    "Purples": "fcfbfd efedf5 dadaeb bcbddc 9e9ac8 807dba 6a51a3 54278f 3f007d",
+    "Reds": "fff5f0 fee0d2 fcbba1 fc9272 fb6a4a ef3b2c cb181d a50f15 67000d",
 }
 #: from against over nothing to for, where a method is signed
 DIVERGING = {
@@ -61,12 +49,8 @@ DIVERGING = {
         b8d0f9 c2d5f4 ccd9ee d5dbe6 dddddd e5d8d1 ecd3c5 f1ccb9 f4c4ad f7bba0 f7b194 f7a687
         f49a7b f18d6f ec7f63 e57058 de604d d55042 cb3e38 c0282f b40426
     """,
-    "PuOr_r": """
-        2d004b 542788 8073ac b2abd2 d8daeb f7f6f6 fee0b6 fdb863 e08214 b35806 7f3b08
-    """,
-    "RdBu_r": """
-        053061 2166ab 4393c3 92c5de d1e5f0 f7f7f6 fddbc7 f4a582 d6604d b2182b 67001f
-    """,
+    "PuOr_r": "2d004b 542788 8073ac b2abd2 d8daeb f7f6f6 fee0b6 fdb863 e08214 b35806 7f3b08",
+    "RdBu_r": "053061 2166ab 4393c3 92c5de d1e5f0 f7f7f6 fddbc7 f4a582 d6604d b2182b 67001f",
 }
 NAMES = (*GLOWS, *INKED, *DIVERGING)
 

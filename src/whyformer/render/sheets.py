@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from whyformer.errors import InputError
-from whyformer.explanation import Explanation, Part, Sound
+from whyformer.explanation import Explanation, Part, Sound, as_probabilities
 from whyformer.methods import get_method
 from whyformer.render.sheet import ClassScore, Sheet, View, in_words
 
@@ -36,22 +36,21 @@ def make_sheet(
     if not given:
         raise InputError("there is no explanation to draw")
     first = given[0]
-    if not -len(first.logits) <= sample < len(first.logits):
-        raise InputError(f"sample {sample} of a batch of {len(first.logits)}")
-    sample %= len(first.logits)
+    if not -len(first) <= sample < len(first):
+        raise InputError(f"sample {sample} of a batch of {len(first)}")
+    sample %= len(first)
     if len({(e.tokens.kind, e.grid, e.content.shape, e.logits.shape) for e in given}) > 1:
         raise InputError("the explanations are of different inputs; draw one input at a time")
-    numbers = [i for i, part in enumerate(first.parts) if drawable(part)]
+    numbers = [i for i, part in enumerate(first.parts) if part.drawable]
     if not numbers:
         raise InputError(
             "only images and texts can be drawn; for text pass what the tokenizer returned, or use "
             "whyformer.load"
         )
-    questions = [question for e in given for question in _questions(e, sample)]
-    told = [
-        (e.method, question and question.index) for e in given for question in _questions(e, sample)
-    ]
-    if len(set(told)) < len(told) or len({explanation.preset for explanation in given}) > 1:
+    asked = [(e.method, question) for e in given for question in _questions(e, sample)]
+    questions = [question for _, question in asked]
+    told = [(method, question and question.index) for method, question in asked]
+    if len(set(told)) < len(told) or len({e.preset for e in given}) > 1:
         raise InputError(
             "two explanations are by the same method for the same class, or by different presets; "
             "draw them on sheets of their own"
@@ -78,10 +77,6 @@ def make_sheet(
         labels = [first.label(i) for i in range(len(logits))]
         everything = {"logits": logits.tolist(), "labels": labels}
     return replace(sheets[0], notes=notes, others=tuple(sheets[1:]), **everything)
-
-
-def drawable(part: Part) -> bool:
-    return part.picture is not None or part.pieces is not None
 
 
 def _sheet(
@@ -127,7 +122,7 @@ def picture_of(pixels: Tensor) -> Image.Image:
 def class_score(explanation: Explanation, sample: int, index: int, target: int = 0) -> ClassScore:
     """A class with what the model gave it, where the target was asked."""
     logits = explanation.logits_of(sample, target)
-    shares = explanation.as_probabilities(logits)
+    shares = as_probabilities(logits, explanation.problem)
     share = None if shares is None else float(shares[index])
     return ClassScore(index, explanation.label(index), float(logits[index]), share)
 

@@ -18,7 +18,7 @@ from whyformer.render.look import USUAL, Look
 from whyformer.render.palettes import Colours, check_colours, map_colours
 from whyformer.render.prose import heading, marked_words, view_colours
 from whyformer.render.scaling import ends, scaled
-from whyformer.render.sheet import ClassScore, Sheet, View
+from whyformer.render.sheet import Sheet, View
 from whyformer.words import printable
 
 RESET = "\033[0m"
@@ -70,17 +70,16 @@ def cleaned(sheet: Sheet) -> Sheet:
         model=printable(sheet.model),
         notes=[printable(note) for note in sheet.notes],
         classes=[replace(score, label=printable(score.label)) for score in sheet.classes],
-        views=[replace(view, asked=_cleaned(view.asked)) for view in sheet.views],
+        views=[
+            replace(v, asked=v.asked and replace(v.asked, label=printable(v.asked.label)))
+            for v in sheet.views
+        ],
         pieces=[
             replace(piece, text=printable(piece.text), gap=printable(piece.gap))
             for piece in sheet.pieces or []
         ],
         others=tuple(cleaned(other) for other in sheet.others),
     )
-
-
-def _cleaned(score: ClassScore | None) -> ClassScore | None:
-    return score and replace(score, label=printable(score.label))
 
 
 def cells(text: str) -> int:
@@ -131,7 +130,9 @@ def _image_views(sheet: Sheet, colour: bool, width: int, look: Look) -> list[str
             ]
             lines = ["  ".join(titles).rstrip()]
             lines += ["  ".join(row) for row in zip(*blocks, strict=True)]
-            lines.append("  ".join(_filled(legend, side) for legend in legends).rstrip())
+            gaps = [side - cells(COLOURED.sub("", legend)) for legend in legends]
+            filled = [legend + " " * gap for legend, gap in zip(legends, gaps, strict=True)]
+            lines.append("  ".join(filled).rstrip())
             parts.append("\n".join(lines))
     return parts
 
@@ -167,11 +168,6 @@ def _legend(view: View, colour: bool, colours: Colours, room: int = 80) -> str:
         ramp = "".join(in_terminal(" ", paint, paint) for paint in colours.of(steps).tolist())
     legend = f"{low} {ramp} {high}"
     return legend if cells(COLOURED.sub("", legend)) <= room else f"max {high}"
-
-
-def _filled(line: str, width: int) -> str:
-    """Filled up to a width in columns; our own colours take none."""
-    return line + " " * (width - cells(COLOURED.sub("", line)))
 
 
 def _text_view(sheet: Sheet, view: View, colour: bool, pieces: bool, look: Look) -> str:

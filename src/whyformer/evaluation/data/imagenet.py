@@ -58,9 +58,8 @@ class ListedImages(Samples[ImageSample]):
         self._labels = [classes[told[key]] for key in self.keys]
         numbered = all(VALIDATION.fullmatch(Path(key).stem) for key in self.keys)
         if numbered:
-            _check_range(self._labels, self._list)
-        if numbered:
             self.benchmark = IMAGENET
+            _check_range(self._labels, self._list)
         self.name = folder.name
         if len(told) > len(self.keys):
             self.name += f", {len(self.keys)} of {len(told)}"

@@ -68,17 +68,14 @@ class Erasure(Task):
             alone = [[order[count:] for count in counts] for order in orders]
             left = self._probability(why, tokens, without, predicted)
             kept = self._probability(why, tokens, alone, predicted)
-            yield (
-                method,
-                {
-                    "whole": round(whole, 6),
-                    "removed": [round(p, 6) for p in left[: len(counts)]],
-                    "steps": [round(p, 6) for p in left[len(counts) :]],
-                    "kept": [round(p, 6) for p in kept],
-                    "tied": round(tied, 6),
-                    **answers.clock.cost(method),
-                },
-            )
+            record = {
+                "whole": round(whole, 6),
+                "removed": [round(p, 6) for p in left[: len(counts)]],
+                "steps": [round(p, 6) for p in left[len(counts) :]],
+                "kept": [round(p, 6) for p in kept],
+                "tied": round(tied, 6),
+            }
+            yield method, {**record, **answers.clock.cost(method)}
 
     def _probability(
         self,

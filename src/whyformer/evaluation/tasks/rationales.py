@@ -61,17 +61,14 @@ class Rationales(Task):
             scores[part] = answers.scores(method, document.label, **self._options(method))
             taken = min(max(COUNTS), int(np.isfinite(scores).sum()))
             orders = [top(scores, taken, order) for order in range(ORDERS)]
-            yield (
-                method,
-                {
-                    "docid": document.docid or document.key,
-                    "best": orders[0],
-                    "f1": [mean_f1(orders, count, document.evidence) for count in COUNTS],
-                    "precision": average_precision(truth, scores),
-                    "tied": round(tied_share(scores, COUNTS), 6),
-                    **answers.clock.cost(method),
-                },
-            )
+            record = {
+                "docid": document.docid or document.key,
+                "best": orders[0],
+                "f1": [mean_f1(orders, count, document.evidence) for count in COUNTS],
+                "precision": average_precision(truth, scores),
+                "tied": round(tied_share(scores, COUNTS), 6),
+            }
+            yield method, {**record, **answers.clock.cost(method)}
 
     def _options(self, method: str) -> dict[str, Any]:
         """A preset may look at the last block alone, as the authors' benchmark does."""
