@@ -13,7 +13,8 @@ from command_line import Run
 from whyformer.errors import InputError
 from whyformer.evaluation.run.costs import costs, example, peak
 from whyformer.models.language import LanguagePipeline
-from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.pipeline import Pipeline
+from whyformer.models.recorded import Recorded
 
 FEW = "rollout,generic_attention"
 

@@ -16,7 +16,7 @@ from whyformer.app.worker import Check
 from whyformer.engine.rules import get_preset
 from whyformer.errors import TargetError
 from whyformer.methods import get_method, get_registered
-from whyformer.models.pipeline import Recorded
+from whyformer.models.recorded import Recorded
 from whyformer.render.document import document, png_data
 from whyformer.render.look import Look
 from whyformer.render.saving import save_sheet

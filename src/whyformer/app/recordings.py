@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from whyformer.errors import InputError, UnknownNameError, nearest
 
 if TYPE_CHECKING:
-    from whyformer.models.pipeline import Pipeline, Recorded
+    from whyformer.models.pipeline import Pipeline
+    from whyformer.models.recorded import Recorded
 
 
 @dataclass

@@ -13,7 +13,8 @@ from whyformer.files import ANIMATIONS, FOLDER, what_is
 from whyformer.methods import all_methods, get_method
 
 if TYPE_CHECKING:
-    from whyformer.models.pipeline import Pipeline, Recorded
+    from whyformer.models.pipeline import Pipeline
+    from whyformer.models.recorded import Recorded
     from whyformer.render.look import Look
 
 DEFAULT_MODELS = {"image": "demo-vision", "text": "demo-text"}

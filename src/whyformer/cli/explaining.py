@@ -25,7 +25,8 @@ from whyformer.words import printable
 
 if TYPE_CHECKING:
     from whyformer.explanation import Explanation
-    from whyformer.models.pipeline import Pipeline, Recorded
+    from whyformer.models.pipeline import Pipeline
+    from whyformer.models.recorded import Recorded
     from whyformer.render.sheet import Sheet
 
 EPILOG = """examples:

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from whyformer.errors import InputError, TargetError
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
-from whyformer.models.recorded import RecordedInput, Show
+from whyformer.models.recorded import Ask, RecordedInput, Show
 from whyformer.models.vocabulary import pieces_from
 from whyformer.targets import Contrast, class_index, listed
 from whyformer.words import words_of
@@ -120,31 +120,22 @@ class RecordedAnswer(RecordedInput):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._why.name!r}, {self.text!r})"
 
-    def _explain(
-        self,
-        target: Any,
-        method: str,
-        preset: str,
-        *,
-        position: int | None = None,
-        matrix: bool = False,
-        **options: Any,
-    ) -> Explanation:
+    def _explain(self, target: Any, ask: Ask, position: int | None = None) -> Explanation:
         """Encoders and decoders have no matrix of all tokens: ``matrix`` has no effect."""
-        if not get_method(method).class_specific:
-            return self._shown(self._recording.explain(None, method, preset, **options))
+        if not get_method(ask.method).class_specific:
+            return self._shown(ask(self._recording, None, matrix=False))
         asked = self._questions(target, position)
         if len(asked) == 1:
-            found = self._recording.explain(asked[0].question, method, preset, **options)
+            found = ask(self._recording, asked[0].question, matrix=False)
             words = () if asked[0].token is not None else (asked[0].words,)
             return self._shown(replace(found, asked=words))
-        if options.pop("keep_blocks", False):
+        if ask.options.get("keep_blocks"):
             raise InputError("the blocks of several words cannot be kept as one; ask about one")
-        bar = tqdm(asked, method, unit="word", disable=not self._progress)
+        bar = tqdm(asked, ask.method, unit="word", disable=not self._progress)
         answers = []
         for item in bar:
             self.pause()
-            answers.append(self._recording.explain(item.question, method, preset, **options))
+            answers.append(ask(self._recording, item.question, matrix=False))
         return self._shown(together(answers, asked))
 
     def _shown(self, explanation: Explanation) -> Explanation:

@@ -9,6 +9,7 @@ from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.explanation import Explanation
 from whyformer.models.placed import OneText, RecordedText
+from whyformer.models.recorded import Ask
 from whyformer.models.vocabulary import Vocabulary
 from whyformer.targets import class_index
 
@@ -84,14 +85,12 @@ class RecordedBlanks(RecordedText):
             raise InputError(f"blank {position} of a text with {len(blanks)}; count from 0")
         return blanks[position]
 
-    def _explain(
-        self, target: Any, method: str, preset: str, *, position: int = 0, **options: Any
-    ) -> Explanation:
+    def _explain(self, target: Any, ask: Ask, position: int = 0) -> Explanation:
         place = self._place(position)
         several = isinstance(target, list)
         chosen = [self._token(item, place) for item in (target[0] if several else [target])]
         asked = [(place, index) for index in chosen]
-        found = self._recording.explain([asked] if several else asked[0], method, preset, **options)
+        found = ask(self._recording, [asked] if several else asked[0])
         return replace(found, logits=self.logits[:, place], position=None)
 
     def _token(self, item: Any, place: int) -> int:

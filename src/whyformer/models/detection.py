@@ -14,7 +14,7 @@ from whyformer.explanation import MULTI_LABEL, SINGLE_LABEL, Explanation
 from whyformer.models.hugging_face import image_pipeline
 from whyformer.models.image_files import ImageInput
 from whyformer.models.images import ImagePipeline
-from whyformer.models.recorded import RecordedInput, Show
+from whyformer.models.recorded import Ask, RecordedInput, Show
 from whyformer.targets import Contrast, class_index
 
 if TYPE_CHECKING:
@@ -127,25 +127,18 @@ class RecordedDetections(RecordedInput):
         return left, top, right, bottom
 
     def _explain(
-        self,
-        target: Any,
-        method: str,
-        preset: str,
-        *,
-        position: int = 0,
-        edge: str | None = None,
-        **options: Any,
+        self, target: Any, ask: Ask, position: int = 0, edge: str | None = None
     ) -> Explanation:
         if isinstance(target, Contrast):
             query, index = self._find(target.a, position)
             other = class_index(target.b, len(self._labels), self._labels)
             asked: Any = Contrast((query, index), (query, other))
-            words: tuple[str, ...] = (f"{self._labels[index]} rather than {self._labels[other]}",)
-            return self._answer(asked, [query], None, words, method, preset, options)
+            words = f"{self._labels[index]} rather than {self._labels[other]}"
+            return self._answer(ask, asked, [query], words=(words,))
         if edge is not None:
             query, index = self._find(target, position)
-            words = (f"the {edge} edge of {self._labels[index]}",)
-            return self._answer(edge_of(edge, query), [query], None, words, method, preset, options)
+            words = f"the {edge} edge of {self._labels[index]}"
+            return self._answer(ask, edge_of(edge, query), [query], words=(words,))
         if isinstance(target, list) and not isinstance(target[0] if target else None, list):
             if len(target) != 1:
                 raise TargetError(
@@ -158,7 +151,7 @@ class RecordedDetections(RecordedInput):
         chosen = chosen if several else chosen[0]
         queries = [query for query, _ in places]
         asked = [places] if several else places[0]
-        return self._answer(asked, queries, chosen, (), method, preset, options)
+        return self._answer(ask, asked, queries, chosen)
 
     def _find(self, item: Any, position: Any) -> tuple[int, int]:
         """The row and the class of a finding: the surest of its class, or the one after it."""
@@ -186,15 +179,13 @@ class RecordedDetections(RecordedInput):
 
     def _answer(
         self,
+        ask: Ask,
         asked: Any,
         queries: list[int],
-        chosen: Tensor | None,
-        words: tuple[str, ...],
-        method: str,
-        preset: str,
-        options: dict[str, Any],
+        chosen: Tensor | None = None,
+        words: tuple[str, ...] = (),
     ) -> Explanation:
-        found = self._show(self._recording.explain(asked, method, preset, **options))
+        found = self._show(ask(self._recording, asked))
         return replace(
             found,
             target=None if found.target is None else chosen,

@@ -21,9 +21,9 @@ from whyformer.models.hugging_face import (
     prepared_by,
 )
 from whyformer.models.images import ImagePipeline
-from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.pipeline import Pipeline
 from whyformer.models.reading import TextReader
-from whyformer.models.recorded import RecordedInput
+from whyformer.models.recorded import Ask, Recorded, RecordedInput
 from whyformer.models.sentence_layout import read_layout
 from whyformer.models.similarity import (
     OTHER,
@@ -145,15 +145,15 @@ class RecordedFeatures(RecordedInput):
         super().__init__(pipeline, recording, notes, show, labels=labels)
         self._alone = len(shown) == 1
 
-    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
-        if target is None and self._alone and get_method(method).class_specific:
+    def _explain(self, target: Any, ask: Ask) -> Explanation:
+        if target is None and self._alone and get_method(ask.method).class_specific:
             raise TargetError(
                 f"{self.pipeline.name} has no head, and so no prediction to ask about; give "
                 f"similar_to=..., or target=17 for one of its {self.logits.shape[-1]} units"
             )
         if isinstance(target, str):
             target = self.index_of(target)
-        return super()._explain(target, method, preset, **options)
+        return super()._explain(target, ask)
 
 
 def encoder_pipeline(folder: Path, name: str, explainer: Explainer) -> EncoderPipeline:

@@ -20,7 +20,7 @@ from whyformer.methods import get_method
 from whyformer.models.cropping import crop_note, crop_of
 from whyformer.models.image_files import ImageInput, read_image
 from whyformer.models.pipeline import Pipeline
-from whyformer.models.recorded import RecordedInput, Show
+from whyformer.models.recorded import Ask, RecordedInput, Show
 from whyformer.notes import blank_maps
 from whyformer.photo import Crop
 from whyformer.recording import Recording
@@ -209,7 +209,7 @@ class RecordedImages(RecordedInput):
         self, target: Any, method: str, preset: str, **options: Any
     ) -> list[Explanation]:
         """One explanation a photo, which says what it would say of that photo alone."""
-        whole, chosen = self._explain(target, method, preset, **options), get_method(method)
+        whole, chosen = self._explain(target, Ask(method, preset, options)), get_method(method)
         of_some = [*said_of(self._photos), *blank_maps(whole.relevance, chosen)]
         of_all = [note for note in whole.notes if note not in of_some]
         found = []

@@ -16,8 +16,9 @@ from whyformer.errors import InputError, TargetError
 from whyformer.explainer import Explainer
 from whyformer.explanation import NEXT_WORD, Explanation
 from whyformer.methods import get_method
-from whyformer.models.pipeline import Recorded, TokenPipeline
+from whyformer.models.pipeline import TokenPipeline
 from whyformer.models.prompts import Message, Prompt, read_prompt, sink_notes, with_sink
+from whyformer.models.recorded import Ask, Recorded
 from whyformer.models.room import check_room, longest_prompt
 from whyformer.models.vocabulary import Vocabulary, fast, load_tokenizer, quoted
 from whyformer.models.written import Written
@@ -144,30 +145,14 @@ class RecordedPrompt(Recorded):
         logits = self._read_at(self._place(position, None), maps=False).logits[0, 0]
         return logits.argsort(descending=True)[:count].tolist()
 
-    def _explain(
-        self,
-        target: Any,
-        method: str,
-        preset: str,
-        *,
-        position: int | None = None,
-        matrix: bool = True,
-        keep_blocks: bool = False,
-        **options: Any,
-    ) -> Explanation:
-        chosen = get_method(method)
+    def _explain(self, target: Any, ask: Ask, position: int | None = None) -> Explanation:
+        chosen = get_method(ask.method)
         place = self._place(position, target)
         question = self._question(target)
         check_room(self._why.model, chosen, len(self.prompt))
-        recording = self._read_at(place, chosen.maps or keep_blocks)
-        found = recording.explain(
-            question,
-            method,
-            preset,
-            matrix=matrix and len(self.prompt) <= MOST_ROWS,
-            keep_blocks=keep_blocks,
-            **options,
-        )
+        recording = self._read_at(place, chosen.maps or ask.options.get("keep_blocks", False))
+        matrix = ask.options["matrix"] and len(self.prompt) <= MOST_ROWS
+        found = ask(recording, question, matrix=matrix)
         logits = recording.logits[:, 0]
         notes = [*found.notes, *unknown_note([self.prompt.pieces])]
         notes += sink_notes(self.prompt, found.relevance)

@@ -13,7 +13,7 @@ from whyformer.explanation import Explanation
 from whyformer.methods import get_method
 from whyformer.models.hugging_face import image_pipeline
 from whyformer.models.images import ImagePipeline
-from whyformer.models.recorded import RecordedInput, Show
+from whyformer.models.recorded import Ask, RecordedInput, Show
 from whyformer.targets import Contrast, class_index
 
 if TYPE_CHECKING:
@@ -77,15 +77,7 @@ class RecordedRegions(RecordedInput):
         seen = self._places.argmax(0).flatten().bincount(minlength=len(self._places))
         return [i for i in seen.argsort(descending=True)[:count].tolist() if seen[i]]
 
-    def _explain(
-        self,
-        target: Any,
-        method: str,
-        preset: str,
-        *,
-        region: Box = EVERYWHERE,
-        **options: Any,
-    ) -> Explanation:
+    def _explain(self, target: Any, ask: Ask, region: Box = EVERYWHERE) -> Explanation:
         rows, columns = self._slices(region)
         if isinstance(target, list | Contrast):
             raise TargetError("a segmentation is asked about one class at a time")
@@ -107,12 +99,12 @@ class RecordedRegions(RecordedInput):
         def mean(output: Any) -> Tensor:
             return output.logits[:, index, rows, columns][:, mask].mean(1)
 
-        found = self._shown(self._recording.explain(mean, method, preset, **options))
+        found = self._shown(ask(self._recording, mean))
         shown = None if region == EVERYWHERE else torch.tensor([[region]])
         return replace(
             found,
             logits=self._means(region),
-            target=torch.tensor([index]) if get_method(method).class_specific else None,
+            target=torch.tensor([index]) if get_method(ask.method).class_specific else None,
             boxes=shown,
             asked=(),
             labels=[self._label(i) for i in range(len(self._places))],

@@ -11,6 +11,7 @@ from whyformer.errors import InputError, TargetError
 from whyformer.explanation import Explanation
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.placed import OneText, RecordedText
+from whyformer.models.recorded import Ask
 from whyformer.recording import Recording
 from whyformer.targets import class_index
 
@@ -89,11 +90,11 @@ class RecordedSpans(RecordedText):
             for last, _, end in inside[n : n + LONGEST_ANSWER]
         ]
 
-    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
+    def _explain(self, target: Any, ask: Ask) -> Explanation:
         several = isinstance(target, list)
         chosen = [self._number(item) for item in (target[0] if several else [target])]
         asked = [(self.spans[i].first, self.spans[i].last) for i in chosen]
-        found = self._recording.explain([asked] if several else asked[0], method, preset, **options)
+        found = ask(self._recording, [asked] if several else asked[0])
         index = torch.tensor([chosen])
         return replace(
             found,

@@ -7,6 +7,7 @@ from typing import Any
 
 from whyformer.explanation import Explanation
 from whyformer.models.placed import OneText, RecordedText
+from whyformer.models.recorded import Ask
 from whyformer.targets import class_index
 from whyformer.words import Word, words_of
 
@@ -67,15 +68,7 @@ class RecordedTags(RecordedText):
     def _word(self, position: int | str | None) -> Word:
         return self._surest() if position is None else self.find_word(position)
 
-    def _explain(
-        self,
-        target: Any,
-        method: str,
-        preset: str,
-        *,
-        position: int | str | None = None,
-        **options: Any,
-    ) -> Explanation:
+    def _explain(self, target: Any, ask: Ask, position: int | str | None = None) -> Explanation:
         word = self._word(position)
         place = word.pieces[0]
         several = isinstance(target, list)
@@ -88,7 +81,7 @@ class RecordedTags(RecordedText):
             for item in targets
         ]
         asked = [(place, index) for index in classes]
-        found = self._recording.explain([asked] if several else asked[0], method, preset, **options)
+        found = ask(self._recording, [asked] if several else asked[0])
         words = tuple(f"{self._label(index)} on {word.text!r}" for index in classes)
         return replace(found, asked=words)
 

@@ -13,8 +13,8 @@ from whyformer.erasing import units_of
 from whyformer.errors import InputError
 from whyformer.explainer import Explainer
 from whyformer.files import FILE, FILE_ENDINGS, what_is
-from whyformer.models.pipeline import Recorded, TokenPipeline
-from whyformer.models.recorded import RecordedInput
+from whyformer.models.pipeline import TokenPipeline
+from whyformer.models.recorded import Recorded, RecordedInput
 from whyformer.models.windows import RecordedWindows, Windows
 from whyformer.words import Piece, pieces_of
 

@@ -19,9 +19,8 @@ from whyformer.models.hugging_face import load_processor, longest_text, prepared
 from whyformer.models.image_files import ImageInput
 from whyformer.models.image_with_text import ImageWithText
 from whyformer.models.images import Shown
-from whyformer.models.pipeline import Recorded
 from whyformer.models.reading import ReadTexts, TextReader
-from whyformer.models.recorded import RecordedInput
+from whyformer.models.recorded import Ask, Recorded, RecordedInput
 from whyformer.models.similarity import Side, pooled
 from whyformer.models.texts import as_texts
 from whyformer.models.vocabulary import load_tokenizer
@@ -130,9 +129,9 @@ class RecordedTowers(RecordedInput):
         """Always: a target names the text whose rows are read."""
         return True
 
-    def _explain(self, target: Any, method: str, preset: str, **options: Any) -> Explanation:
+    def _explain(self, target: Any, ask: Ask) -> Explanation:
         """Of the row of all texts, the asked ones' tokens are shown, without the padding."""
-        explanation = super()._explain(target, method, preset, **options)
+        explanation = super()._explain(target, ask)
         part = explanation.part("input_ids")
         places, pieces = self._read.together(self._asked(target))
         return explanation.showing(

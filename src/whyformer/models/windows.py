@@ -14,7 +14,7 @@ from whyformer.erasing import output_without
 from whyformer.errors import InputError
 from whyformer.explanation import Explanation, Part
 from whyformer.methods import get_method
-from whyformer.models.pipeline import Recorded
+from whyformer.models.recorded import Ask, Recorded
 from whyformer.recording import Recording
 from whyformer.targets import ResolvedTarget, Resolver
 from whyformer.tokens import Tokens
@@ -115,19 +115,17 @@ class RecordedWindows(Recorded):
                 yield Recording(self._pipeline.explainer, inputs, remember=remember), places
                 bar.update(len(places))
 
-    def _explain(
-        self, target: Any, method: str, preset: str, *, matrix: bool = False, **options: Any
-    ) -> Explanation:
+    def _explain(self, target: Any, ask: Ask) -> Explanation:
         """Windows have no matrix of the whole text: ``matrix`` has no effect."""
-        if options.pop("keep_blocks", False):
+        if ask.options.get("keep_blocks"):
             raise InputError("the blocks of a text in several windows cannot be kept as one")
         asked = Resolver(self.logits, self.logits, self.pipeline.labels, []).resolve(target)
-        specific = get_method(method).class_specific
+        specific = get_method(ask.method).class_specific
         total: Tensor | None = None
         seen = torch.zeros(len(self._windows.whole.encodings[0]))
-        for recording, places in self._recordings(method):
+        for recording, places in self._recordings(ask.method):
             question = _for_each(asked) if specific else None
-            answer = recording.explain(question, method, preset, **options)
+            answer = ask(recording, question, matrix=False)
             relevance = answer.relevance.double().cpu()
             if relevance.ndim == 3:
                 relevance = relevance.transpose(0, 1)
@@ -142,8 +140,8 @@ class RecordedWindows(Recorded):
         return Explanation(
             logits=self.logits,
             target=asked.index if specific else None,
-            method=method,
-            preset=preset,
+            method=ask.method,
+            preset=ask.preset,
             parts=(Part(tokens, merged, pieces=self._pieces),),
             notes=(self._windows.note, *unknown_note(self._pieces), *answer.notes),
             labels=self.pipeline.labels,

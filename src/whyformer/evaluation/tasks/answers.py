@@ -13,7 +13,8 @@ from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.run.timing import Clock
 from whyformer.explanation import Explanation
 from whyformer.methods import get_method
-from whyformer.models.pipeline import Pipeline, Recorded
+from whyformer.models.pipeline import Pipeline
+from whyformer.models.recorded import Recorded
 from whyformer.provenance import digest_of
 
 
