@@ -103,7 +103,7 @@ def last_line(error: BaseException) -> str:
     return f"{Path(traceback.tb_frame.f_code.co_filename).name}:{traceback.tb_lineno}"
 
 
-def refuse_deaf(trace: Trace, start: Start) -> None:
+def refuse_independent(trace: Trace, start: Start) -> None:
     """A target that depends on no token has no explanation."""
     if not trace.seen.blocks:
         return

@@ -57,7 +57,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Write to a temporary neighbour, then rename: a failure leaves what was there before."""
+    """Write to a temporary file beside it, then rename: a failure leaves the old file as it was."""
     part: str | None = None
     try:
         target = Path(os.path.realpath(path))

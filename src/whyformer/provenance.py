@@ -16,7 +16,7 @@ import whyformer
 from whyformer.engine import PRESETS, Table
 from whyformer.engine.rules import BUILT_IN
 from whyformer.methods import get_method
-from whyformer.methods.own import source_of
+from whyformer.methods.plugins import source_of
 from whyformer.methods.registry import home_of
 
 PLAIN = (int, float, str, bool, bytes, type(None))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from whyformer.asking import call_method, refuse_deaf
+from whyformer.asking import call_method, refuse_independent
 from whyformer.engine import PRESETS, Forward, Preset, Start, Trace, record
 from whyformer.engine.inputs import Inputs, as_call, as_ordinary, named
 from whyformer.engine.precision import full_precision, is_fast
@@ -124,7 +124,7 @@ class Recording:
         asked = self._resolve(target)
         several = len(asked.starts) > 1
         for start in asked.starts:
-            refuse_deaf(self.trace, start)
+            refuse_independent(self.trace, start)
         questions = [
             self._question(rules, start, several, matrix, keep_blocks) for start in asked.starts
         ]

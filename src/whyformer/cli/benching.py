@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from whyformer.cli.asked import chosen_methods, load_named
-from whyformer.cli.options import add_methods_option, add_model_options, count
+from whyformer.cli.options import add_methods_option, add_model_options, add_rules_options, count
 from whyformer.methods import default_methods
 
 EPILOG = """examples:
@@ -39,13 +39,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--turns", type=count, default=5, help="explanations that are timed (default: 5)"
     )
-    parser.add_argument("--preset", default="stable", metavar="NAME", help="rules of relevance")
-    parser.add_argument(
-        "--precision",
-        default="full",
-        metavar="NAME",
-        help="full (default), or fast: products on the way back in bfloat16",
-    )
+    add_rules_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=run)

@@ -145,9 +145,9 @@ def _lines(options: argparse.Namespace) -> list[Entry]:
 def explain_many(inputs: Inputs, options: argparse.Namespace) -> int:
     """Explain every entry; returns 2 if some could not be.
 
-    What is wrong with an input is said, and the next one follows; what is wrong with the question
-    or the model ends the run before anything is written. Under ``torchrun`` every process takes its
-    share, and the first one writes the gallery of all.
+    An input that cannot be explained is named, and the next one follows; a question or a model that
+    cannot be used ends the run before anything is written. Under ``torchrun`` every process takes
+    its share, and the first one writes the gallery of all.
     """
     from whyformer.engine.precision import is_fast
     from whyformer.engine.rules import get_preset

@@ -100,18 +100,7 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
         metavar="L,T,R,B",
         help="where a segmentation is asked: left, top, right, bottom, from 0 to 1",
     )
-    group.add_argument(
-        "--preset",
-        default="stable",
-        metavar="NAME",
-        help="stable (default), paper (equations as written) or reference (the authors' code)",
-    )
-    group.add_argument(
-        "--precision",
-        default="full",
-        metavar="NAME",
-        help="full (default), or fast: products on the way back in bfloat16",
-    )
+    add_rules_options(group)
     group.add_argument(
         "--pair", metavar="TEXT", help="second text, for models that read sentence pairs"
     )
@@ -125,6 +114,21 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
         "--similar-to",
         metavar="INPUT",
         help="why are the two similar? an image or a text (DINOv2, CLIP, sentence encoders)",
+    )
+
+
+def add_rules_options(group: Any) -> None:
+    group.add_argument(
+        "--preset",
+        default="stable",
+        metavar="NAME",
+        help="stable (default), paper (equations as written) or reference (the authors' code)",
+    )
+    group.add_argument(
+        "--precision",
+        default="full",
+        metavar="NAME",
+        help="full (default), or fast: products on the way back in bfloat16",
     )
 
 

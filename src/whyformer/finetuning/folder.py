@@ -78,7 +78,7 @@ def move_in(source: Path, target: Path) -> None:
 
 @contextmanager
 def failures_said(folder: Path) -> Iterator[None]:
-    """What goes wrong in other libraries while a run is written, in one sentence."""
+    """Turn the errors of other libraries, while they train and write, into one sentence of ours."""
     try:
         yield
     except WhyformerError:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from whyformer.errors import InputError
-from whyformer.evaluation.data.documents import Eraser, read_entry, read_tsv
+from whyformer.evaluation.data.documents import Eraser, read_tsv
 from whyformer.files import FILE, FOLDER, what_is
 
 
@@ -101,27 +101,16 @@ def read_part(path: Path, limit: int | None) -> Part:
 def read_eraser(folder: Path, split: str, limit: int | None) -> Part:
     """The documents of SPLIT.jsonl with their classes; the evidence is not looked at."""
     path = folder / f"{split}.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if what_is(path) else []
-    labels = [
-        str(read_entry(line, f"{path}, line {i}")["classification"])
-        for i, line in enumerate(lines, 1)
-        if line.strip()
-    ]
-    names = sorted(set(labels))
-    samples = Eraser(folder, split, names)
+    samples = Eraser(folder, split)
     if not len(samples):
         raise InputError(f"{path} is empty; expected a document a line")
-    texts, classes = [], []
-    for i in evenly(labels, limit):
+    chosen, texts = evenly(samples.classes, limit), []
+    for i in chosen:
         try:
-            document = samples[i]
+            texts.append(" ".join(samples[i].tokens))
         except InputError as error:
             raise InputError(f"{path}, {samples.keys[i]}: {error}") from error
-        if not document.tokens:
-            raise InputError(f"{path}, {samples.keys[i]}: the document is empty")
-        texts.append(" ".join(document.tokens))
-        classes.append(names[document.label])
-    return Part(path.name, texts, classes)
+    return Part(path.name, texts, [samples.classes[i] for i in chosen])
 
 
 def evenly(labels: Sequence[str], limit: int | None) -> list[int]:

@@ -38,7 +38,8 @@ def as_explainer(given: Explainer | nn.Module) -> Explainer:
 def explain(
     explainer: Explainer, inputs: Inputs, target: Target, method: str, preset: str, **options: Any
 ) -> Explanation:
-    """Ask; where the class makes no difference it is left out, as others always give one."""
+    """Other packages always name a class; a method that gives the same map for all is asked for
+    none."""
     asked = target if get_method(method).class_specific else None
     return explainer(inputs, asked, method, preset, **options)
 

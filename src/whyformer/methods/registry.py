@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whyformer.errors import InputError, UnknownNameError, nearest
-from whyformer.methods.own import import_packages, run_file, source_of
+from whyformer.methods.plugins import import_packages, run_file, source_of
 from whyformer.methods.variants import SEPARATOR, with_options, written
 
 if TYPE_CHECKING:

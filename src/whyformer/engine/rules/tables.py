@@ -224,9 +224,9 @@ REFERENCE = Preset(
 )
 
 
-def lrp_preset(name: str, learned: Rule, softmax: Rule) -> Preset:
+def lrp_preset(name: str, learned: Rule, softmax: Rule, epsilon: float = 1e-6) -> Preset:
     """One table for both uses: a rule for learned maps, the epsilon rule for all that is summed."""
-    table = divided(Signed(), learned, softmax=softmax, pixels=learned)
+    table = divided(Signed(epsilon), learned, softmax=softmax, pixels=learned)
     return Preset(name, table, table)
 
 

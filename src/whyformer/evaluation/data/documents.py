@@ -54,11 +54,12 @@ class Eraser(Samples[Document]):
 
     Movies has documents alone; BoolQ, MultiRC and FEVER ask a query of each. A query that all
     entries share names the task and is left out. Samples with several documents (e-SNLI, some of
-    FEVER) are refused one by one.
+    FEVER) are refused one by one. ``classes`` are the samples' as they are written; they are found
+    among ``labels``, the model's, or by default among themselves.
     """
 
-    def __init__(self, folder: Path, split: str, labels: Sequence[str] | None) -> None:
-        self.name, self.folder, self._labels = f"{folder.name}, {split}", folder, labels
+    def __init__(self, folder: Path, split: str, labels: Sequence[str] | None = ()) -> None:
+        self.name, self.folder = f"{folder.name}, {split}", folder
         lines = folder / f"{split}.jsonl"
         if what_is(lines) is None or what_is(folder / "docs") != FOLDER:
             raise InputError(
@@ -71,6 +72,8 @@ class Eraser(Samples[Document]):
             if line.strip()
         ]
         self.keys = unique([str(entry["annotation_id"]) for entry in self._entries], lines)
+        self.classes = [str(entry["classification"]) for entry in self._entries]
+        self._labels = sorted(set(self.classes)) if labels == () else labels
         self.stamp = digest(text)
         queries = {str(entry.get("query") or "") for entry in self._entries}
         self._asks = len(queries) > 1 or len(self._entries) == 1
@@ -85,7 +88,7 @@ class Eraser(Samples[Document]):
         tokens = read_text(path).split()
         if not tokens:
             raise InputError(f"{path} is empty: expected a document")
-        label = class_of(str(entry["classification"]), self._labels)
+        label = class_of(self.classes[index], self._labels)
         evidence = evidence_of(spans, len(tokens))
         query = str(entry.get("query") or "").strip() if self._asks else ""
         key = self.keys[index]

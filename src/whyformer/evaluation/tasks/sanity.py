@@ -74,37 +74,26 @@ class Sanity(ImageTask):
         return Answers(why, pixels, self.preset, Cache()).maps(method, [asked], size)[asked]
 
     def measures(self) -> list[Measure]:
-        randomised = [
-            Measure(
+        few = partial(Measure, less_is_better=True)
+        forgotten = partial(few, table=RANDOMISED)
+        curve = [
+            forgotten(
                 ("randomised", "curve", f"{share:.2f}"),
                 partial(_after, share),
-                table=RANDOMISED,
                 column=f"{100 * share:.0f} %",
-                less_is_better=True,
             )
             for share in SHARES
         ]
-        return [
-            *randomised,
-            Measure(
-                ("randomised", "mean"),
-                lambda r: [float(np.mean(np.abs(r["randomised"])))],
-                table=RANDOMISED,
-                less_is_better=True,
-            ),
-            Measure(
-                ("sensitivity",),
-                lambda r: [r["sensitivity"]],
-                table=SENSITIVITY,
-                less_is_better=True,
-            ),
-            Measure(
-                ("completeness_error",),
-                lambda r: [r["completeness"]] if "completeness" in r else None,
-                table=COMPLETENESS,
-                less_is_better=True,
-            ),
-        ]
+        mean = forgotten(
+            ("randomised", "mean"), lambda r: [float(np.mean(np.abs(r["randomised"])))]
+        )
+        moved = few(("sensitivity",), lambda r: [r["sensitivity"]], table=SENSITIVITY)
+        complete = few(
+            ("completeness_error",),
+            lambda r: [r["completeness"]] if "completeness" in r else None,
+            table=COMPLETENESS,
+        )
+        return [*curve, mean, moved, complete]
 
 
 def noisy(pixels: Tensor) -> Iterator[Tensor]:
