@@ -81,16 +81,8 @@ def story_document(written: Written, title: str = "") -> dict[str, Any]:
 
 
 def story_html(written: Written, title: str = "") -> str:
-    return page_html(
-        story_document(written, title),
-        ["viewer.css", "story.css"],
-        ["tools.js", "story.js"],
-        "whyformerStory",
-    )
-
-
-def _png(written: Written, title: str) -> bytes:
-    return png_bytes(matrix_picture(written, title))
+    styles, scripts = ["viewer.css", "story.css"], ["tools.js", "story.js"]
+    return page_html(story_document(written, title), styles, scripts, "whyformerStory")
 
 
 def _json(written: Written, title: str) -> str:
@@ -114,7 +106,7 @@ def _npz(written: Written, title: str) -> bytes:
 
 WRITERS: dict[str, Callable[[Written, str], bytes | str]] = {
     ".html": story_html,
-    ".png": _png,
+    ".png": lambda written, title: png_bytes(matrix_picture(written, title)),
     ".json": _json,
     ".npz": _npz,
 }
