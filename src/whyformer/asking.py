@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from torch import Tensor
@@ -95,12 +96,8 @@ def place_of(method: Method) -> str:
 
 def last_line(error: BaseException) -> str:
     """The file and line that an exception came from."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if traceback is None:
-        return "unknown"
-    return f"{Path(traceback.tb_frame.f_code.co_filename).name}:{traceback.tb_lineno}"
+    passed = list(walk_tb(error.__traceback__))
+    return f"{Path(passed[-1][0].f_code.co_filename).name}:{passed[-1][1]}" if passed else "unknown"
 
 
 def refuse_independent(trace: Trace, start: Start) -> None:

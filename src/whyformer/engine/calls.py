@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
@@ -32,13 +33,16 @@ def function_name(func: Callable[..., Any]) -> str:
 
 def caller() -> str:
     """The line of the model's code that made a call."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith(("torch", "whyformer.engine")):
-            break
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+    return next(place_of(*pair) for pair in walk_stack(sys._getframe(1)) if not is_ours(pair[0]))
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether torch or the engine runs there, and not the model's own code."""
+    return frame.f_globals.get("__name__", "").startswith(("torch", "whyformer.engine"))
+
+
+def place_of(frame: FrameType, line: int) -> str:
+    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{line}"
 
 
 def held_fixed(value: Tensor) -> Tensor:
@@ -48,16 +52,10 @@ def held_fixed(value: Tensor) -> Tensor:
     return constant
 
 
-def frames() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
 def refuse_checkpoint() -> None:
     """Reentrant checkpoints run a part of the forward where autograd does not see it."""
-    if any(frame.f_code.co_filename.endswith(CHECKPOINT) for frame in frames()):
+    stack = walk_stack(sys._getframe(1))
+    if any(frame.f_code.co_filename.endswith(CHECKPOINT) for frame, _ in stack):
         raise ModelError(
             f"torch.utils.checkpoint ({caller()}) hides a part of the model from autograd; give it "
             "use_reentrant=False, or switch checkpoints off, as gradient_checkpointing_disable() "

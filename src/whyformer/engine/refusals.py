@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from traceback import walk_tb
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 
-from whyformer.engine.calls import NO_GRAD
+from whyformer.engine.calls import NO_GRAD, is_ours, place_of
 from whyformer.engine.forward_record import ForwardRecord
 from whyformer.engine.graph import nodes, operation_of
 from whyformer.errors import ModelError, first_line
@@ -95,11 +96,5 @@ def why_no_attention(seen: ForwardRecord) -> str:
 
 def innermost(error: BaseException) -> str:
     """The last line of non-torch code that an exception passed through."""
-    place = UNKNOWN
-    traceback = error.__traceback__
-    while traceback is not None:
-        frame = traceback.tb_frame
-        if not frame.f_globals.get("__name__", "").startswith(("torch", "whyformer.engine")):
-            place = f"{frame.f_code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return place
+    outside = [pair for pair in walk_tb(error.__traceback__) if not is_ours(pair[0])]
+    return place_of(*outside[-1]) if outside else UNKNOWN

@@ -9,6 +9,7 @@ import warnings
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 
 from whyformer.errors import InputError, first_line
@@ -59,12 +60,9 @@ def line_of(error: BaseException, file: Path) -> str:
     """The last line of the file that an exception passed through."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: "
-    place, traceback = "", error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == str(file):
-            place = f"line {traceback.tb_lineno}: "
-        traceback = traceback.tb_next
-    return place
+    passed = walk_tb(error.__traceback__)
+    lines = [line for frame, line in passed if frame.f_code.co_filename == str(file)]
+    return f"line {lines[-1]}: " if lines else ""
 
 
 def told(error: BaseException) -> str:
