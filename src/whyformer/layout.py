@@ -152,7 +152,7 @@ def patch_convolution(trace: Trace, root: Root, entry: Tensor | None, batch: int
         if entry.ndim == 4 and entry.shape[0] == batch:
             room = max(room, entry.shape[-2:].numel())
     fitting = []
-    for out, _ in trace.seen.convolutions:
+    for out in (convolution.out for convolution in trace.seen.convolutions):
         if above is not None and out.grad_fn not in above:
             continue
         if out.ndim not in (4, spatial + 2):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from whyformer.engine import Trace
-from whyformer.engine.leaks import mixing_branches
+from whyformer.engine.leaks import mixing_branches, mixing_convolutions
 from whyformer.methods import Method
 from whyformer.methods.question import Question
 
@@ -28,9 +28,10 @@ def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
             f"a softmax of shape {shape} was not recognised as attention: its block is missing"
             for shape in trace.unrecognised
         ]
-        count = mixing_branches(trace)
-        if count:
-            mixing = "1 block mixes" if count == 1 else f"{count} blocks mix"
+        blocks, convolutions = mixing_branches(trace), mixing_convolutions(trace)
+        if count := blocks or convolutions:
+            what = "block" if blocks else "convolution"
+            mixing = f"1 {what} mixes" if count == 1 else f"{count} {what}s mix"
             notes.append(
                 f"{mixing} tokens outside attention, which {method.name} leaves out; "
                 "gradient_x_input and fullgrad follow it"

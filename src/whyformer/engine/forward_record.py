@@ -41,13 +41,21 @@ class Block:
 
 @dataclass(eq=False)
 class Branch:
-    """A skip connection around something without attention that may mix tokens.
-
-    ``maps`` is the number of attention maps before it: with none, a grid holds no tokens yet.
-    """
+    """A skip connection around something without attention that may mix tokens."""
 
     entry: Tensor
     branch: Tensor
+
+
+@dataclass(eq=False)
+class Convolution:
+    """The result of a convolution, and whether its windows overlap.
+
+    ``maps`` is the number of attention maps that were seen before it.
+    """
+
+    out: Tensor
+    overlaps: bool
     maps: int
 
 
@@ -85,8 +93,7 @@ class ForwardRecord:
     roots: list[Root] = field(default_factory=list)
     #: skip connections and norms in the order of the forward; of a lean recording, none
     made: list[Made] = field(default_factory=list)
-    #: results of convolutions, and how many blocks there were before each
-    convolutions: list[tuple[Tensor, int]] = field(default_factory=list)
+    convolutions: list[Convolution] = field(default_factory=list)
     softmaxes: list[tuple[Operation, tuple[int, ...]]] = field(default_factory=list)
     fallbacks: dict[str, int] = field(default_factory=dict)
     #: where values that others read were lost to autograd, and where any last was
@@ -102,12 +109,16 @@ class ForwardRecord:
     def exchange(self, one: Tensor, other: Tensor) -> None:
         """Two tensors that changed their contents: what was noted of one is the other's."""
         mixes = [mix for attention in self.attention for mix in attention.mixes]
-        noted = (self.attention, mixes, self.blocks, self.branches, self.made, self.roots)
+        noted = (
+            self.attention,
+            mixes,
+            self.blocks,
+            self.branches,
+            self.convolutions,
+            self.made,
+            self.roots,
+        )
         for record in (record for records in noted for record in records):
             for name, value in vars(record).items():
                 if value is one or value is other:
                     setattr(record, name, other if value is one else one)
-        self.convolutions = [
-            (other if out is one else one if out is other else out, count)
-            for out, count in self.convolutions
-        ]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 
 from whyformer.engine.forward_record import Branch
+from whyformer.engine.graph import nodes
 from whyformer.engine.rules import GRADIENT
 from whyformer.engine.trace import Trace
-
-Place = tuple[int | slice, ...]
 
 
 def mixing_branches(trace: Trace) -> int:
@@ -17,29 +16,28 @@ def mixing_branches(trace: Trace) -> int:
 
 
 def mixes(trace: Trace, branch: Branch) -> bool:
-    """Whether one token of a branch depends on others of the stream that enters it.
-
-    A grid of values behind attention has its channels first or last, which nobody tells: tokens mix
-    if they do in both readings.
-    """
+    """Whether one token of a branch depends on others of the stream that enters it."""
     out, entry = branch.branch, branch.entry
-    if entry.shape != out.shape or out.numel() == 0:
+    if out.ndim != 3 or entry.shape != out.shape or min(out.shape[:2]) == 0:
         return False
-    if out.ndim == 3:
-        return reaches_others(trace, branch, (-1, -1))
-    if out.ndim == 4 and branch.maps:
-        channels_first, channels_last = (-1, slice(None), -1, -1), (-1, -1, -1)
-        return all(reaches_others(trace, branch, at) for at in (channels_first, channels_last))
-    return False
-
-
-def reaches_others(trace: Trace, branch: Branch, token: Place) -> bool:
-    """Whether a gradient that starts at one token of the branch ends at others of its entry."""
-    seed = torch.zeros_like(branch.branch)
-    width = seed[token].numel()
-    seed[token] = 1 + torch.arange(width, device=seed.device, dtype=seed.dtype)
-    (found,) = trace.backward(GRADIENT, [(branch.branch, seed)], [branch.entry])
+    seed = torch.zeros_like(out)
+    seed[-1, -1] = 1 + torch.arange(out.shape[-1], device=out.device, dtype=out.dtype)
+    (found,) = trace.backward(GRADIENT, [(out, seed)], [entry])
     if found is None:
         return False
-    found[token] = 0
+    found[-1, -1] = 0
     return bool(found.any())
+
+
+def mixing_convolutions(trace: Trace) -> int:
+    """How many convolutions of what attention made read tokens that their neighbours read too.
+
+    Those before attention make the tokens, and those whose windows do not overlap merge them.
+    """
+    attended = {mix.out.grad_fn for attention in trace.seen.attention for mix in attention.mixes}
+    return sum(
+        convolution.overlaps
+        and convolution.maps > 0
+        and any(node in attended for node in nodes([convolution.out]))
+        for convolution in trace.seen.convolutions
+    )

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whyformer.engine.following import carried, follow_einsum
+from whyformer.engine.forward_record import Convolution
 from whyformer.engine.graph import made_of_softmax
 from whyformer.engine.handled import handles
 from whyformer.engine.learned import Learned, Linear
@@ -225,5 +226,8 @@ def convolution(
         reads_pixels=rec.from_pixels(input),
     )
     out = rec.step(operation, input)
-    rec.seen.convolutions.append((out, len(rec.seen.attention)))
+    step = args[0] if args else kwargs.get("stride", 1)
+    steps = step if isinstance(step, tuple | list) else [step] * (weight.ndim - 2)
+    overlaps = any(size > step for size, step in zip(weight.shape[2:], steps, strict=False))
+    rec.seen.convolutions.append(Convolution(out, overlaps, len(rec.seen.attention)))
     return out

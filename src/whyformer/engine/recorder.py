@@ -253,8 +253,7 @@ class Recorder(TorchFunctionMode):
         if skip is not None and operation.mixes[1 - skip]:
             self.seen.blocks.append(Block((u, v)[skip], result, operation))
         elif skip is not None and (one, other)[1 - skip].may_mix:
-            maps = len(self.seen.attention)
-            self.seen.branches.append(Branch((u, v)[skip], (u, v)[1 - skip], maps))
+            self.seen.branches.append(Branch((u, v)[skip], (u, v)[1 - skip]))
         return result
 
     # -- the rest
