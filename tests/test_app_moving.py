@@ -173,6 +173,18 @@ def test_a_video_is_a_strip_and_a_gif(visit: Any, models: list[Any], folder: Pat
     assert page.get_by_role("button", name="GIF").is_hidden()
 
 
+def test_a_frame_does_not_colour_the_next(visit: Any) -> None:
+    reds = visit().evaluate("""() => {
+        const canvas = document.createElement("canvas");
+        const palette = Array.from({ length: 511 }, (_, i) => [Math.max(0, i - 255), 0, 0, 255]);
+        whyformerSurfaces.drawHeat(canvas, [0, 1, 0, 0], 1, 4, 4, palette, 2);
+        const { data } = canvas.getContext("2d").getImageData(0, 0, 16, 1);
+        return [...data].filter((_, i) => i % 4 === 0);
+    }""")
+    assert reds[7] == 255
+    assert reds[8:] == [0] * 8
+
+
 def test_a_second_picture(visit: Any, models: list[Any], folder: Path) -> None:
     page = visit("#model=features")
     send(page, folder / "0.png", "a picture")
