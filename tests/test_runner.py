@@ -33,58 +33,66 @@ def why() -> Any:
     return whyformer.load("demo-vision")
 
 
-class TestResuming:
-    def test_a_finished_run_is_read_not_repeated(self, why: Any, tmp_path: Path) -> None:
-        point(why, tmp_path)
-        first = figures(tmp_path)
-        before = (tmp_path / "records-0.jsonl").read_bytes()
-        point(why, tmp_path)
-        assert figures(tmp_path) == first
-        assert (tmp_path / "records-0.jsonl").read_bytes() == before
+@pytest.fixture(scope="module")
+def pointed(why: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pointed")
+    point(why, folder)
+    return folder
 
-    def test_half_a_line_counts_as_none(self, why: Any, tmp_path: Path) -> None:
-        point(why, tmp_path)
-        whole = figures(tmp_path)
-        shard = tmp_path / "records-0.jsonl"
+
+@pytest.fixture
+def finished(pointed: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run, to go on with or to spoil."""
+    return Path(shutil.copytree(pointed, tmp_path / "finished"))
+
+
+class TestResuming:
+    def test_a_finished_run_is_read_not_repeated(self, why: Any, finished: Path) -> None:
+        first = figures(finished)
+        before = (finished / "records-0.jsonl").read_bytes()
+        point(why, finished)
+        assert figures(finished) == first
+        assert (finished / "records-0.jsonl").read_bytes() == before
+
+    def test_half_a_line_counts_as_none(self, why: Any, finished: Path) -> None:
+        whole = figures(finished)
+        shard = finished / "records-0.jsonl"
         shard.write_bytes(shard.read_bytes()[:-40])
-        assert len(list(read_records(tmp_path))) == 7
-        point(why, tmp_path)
-        assert figures(tmp_path) == whole
+        assert len(list(read_records(finished))) == 7
+        point(why, finished)
+        assert figures(finished) == whole
         assert len(shard.read_text().splitlines()) == 8
 
     @pytest.mark.parametrize("damage", ["garbage{", "[1, 2]", '{"key": "a"}'])
-    def test_a_damaged_line_is_named(self, why: Any, tmp_path: Path, damage: str) -> None:
-        point(why, tmp_path)
-        whole = figures(tmp_path)
-        shard = tmp_path / "records-0.jsonl"
+    def test_a_damaged_line_is_named(self, why: Any, finished: Path, damage: str) -> None:
+        whole = figures(finished)
+        shard = finished / "records-0.jsonl"
         lines = shard.read_text().splitlines()
         shard.write_text("\n".join([*lines[:3], damage, *lines[4:], ""]))
         with pytest.raises(InputError, match=r"records-0.jsonl, line 4 is damaged; delete"):
-            point(why, tmp_path)
+            point(why, finished)
         shard.write_text("\n".join([*lines[:3], *lines[4:], ""]))
-        point(why, tmp_path)
-        assert figures(tmp_path) == whole
+        point(why, finished)
+        assert figures(finished) == whole
 
-    def test_other_settings_are_not_mixed_in(self, why: Any, tmp_path: Path) -> None:
-        point(why, tmp_path)
+    def test_other_settings_are_not_mixed_in(self, why: Any, finished: Path) -> None:
         for change, said in (
             ({"preset": "paper"}, "another preset"),
             ({"limit": 3}, "other samples"),
         ):
             with pytest.raises(InputError, match=f"holds a run with {said}"):
-                point(why, tmp_path, **change)
+                point(why, finished, **change)
         with pytest.raises(InputError, match="holds a run with another benchmark"):
-            evaluate("segmentation", why, limit=4, out=tmp_path, progress=False)
+            evaluate("segmentation", why, limit=4, out=finished, progress=False)
 
-    def test_an_older_way_of_measuring_is_not_mixed_in(self, why: Any, tmp_path: Path) -> None:
+    def test_an_older_way_of_measuring_is_not_mixed_in(self, why: Any, finished: Path) -> None:
         """Runs from before ties were broken by chance know no protocol."""
-        point(why, tmp_path)
-        settings = json.loads((tmp_path / "settings.json").read_text())
+        settings = json.loads((finished / "settings.json").read_text())
         del settings["protocol"]
-        (tmp_path / "settings.json").write_text(json.dumps(settings))
+        (finished / "settings.json").write_text(json.dumps(settings))
         with pytest.raises(InputError, match="holds a run with an older way of measuring"):
-            point(why, tmp_path)
-        assert "protocol" not in figures(tmp_path)
+            point(why, finished)
+        assert "protocol" not in figures(finished)
 
     def test_a_method_joins_a_finished_run(self, why: Any, tmp_path: Path) -> None:
         """Nothing is measured twice, and all methods are compared on the same samples."""
