@@ -13,8 +13,7 @@ PATIENCE = timedelta(days=14)
 def processes() -> tuple[int, int]:
     """This process's rank and how many there are; joins the group that ``torchrun`` set up.
 
-    Processes only wait for each other, so gloo serves on GPUs as well. A process leaves the group
-    before Python ends: gloo's threads must not outlive it, or they abort the process.
+    Processes only wait for each other, so gloo serves on GPUs as well.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size > 1:
@@ -22,8 +21,19 @@ def processes() -> tuple[int, int]:
 
         if not distributed.is_initialized():
             distributed.init_process_group("gloo", timeout=PATIENCE)
-            atexit.register(distributed.destroy_process_group)
+            leave_at_exit()
     return int(os.environ.get("RANK", "0")), size
+
+
+def leave_at_exit() -> None:
+    """Leave the group before Python ends: gloo's threads, left alone, can abort the process."""
+    from torch import distributed
+
+    def leave() -> None:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+    atexit.register(leave)
 
 
 def wait() -> None:

@@ -27,7 +27,7 @@ from whyformer.finetuning.loop import measure, prepare, train, training_argument
 from whyformer.finetuning.settings import CHECKPOINTS, Finetuned, Settings, check_settings
 from whyformer.finetuning.texts import read_data
 from whyformer.models.hugging_face import quiet_transformers
-from whyformer.sharing import wait
+from whyformer.sharing import leave_at_exit, wait
 
 __all__ = ["Finetuned", "finetune"]
 
@@ -84,6 +84,7 @@ def finetune(
         return result if first else None
     with quiet_transformers(), failures_said(folder):
         arguments = training_arguments(settings, folder, device)
+        leave_at_exit()
         talk = progress and first
         tuner = prepare(texts, source, settings, arguments, device, allow_pickle, talk)
         if save_every:
