@@ -9,7 +9,6 @@ nothing. Needs `pip install 'whyformer[vision]'`.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -44,7 +43,8 @@ def main() -> None:
         pixels.new_tensor(values).view(3, 1, 1) for values in (transform.mean, transform.std)
     )
     picture = (pixels * std + mean).clamp(0, 1)
-    print(replace(explanation, picture=picture).save(options.out))
+    shown = explanation.showing(explanation.parts[0].name, picture=picture)
+    print(shown.save(options.out))
 
 
 if __name__ == "__main__":
