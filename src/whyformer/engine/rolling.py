@@ -32,10 +32,13 @@ class RollOut:
         arrived = [own for own in self._arrived if own is not None]
         return self._from_rows(ByLayer(self._by_product(layers)), arrived)
 
-    def flow(self, layers: Sequence[Tensor | None], share: float) -> list[Tensor | None]:
-        """sum_b r layer_b prod_{l < b} (I + share A_l), output side on the left, r the asked rows.
+    def flow(
+        self, layers: Sequence[Tensor | None], sizes: Sequence[Tensor | None], share: float
+    ) -> list[Tensor | None]:
+        """sum_b e_b prod_{l < b} (I + share A_l), output side on the left.
 
-        What a row reads enters by the layers, and is carried down by a share of attention.
+        What the asked rows r read enters by the layers, and is carried down by a share of
+        attention. e_b is r layer_b where rows agree; ``sizes`` are the layers without their signs.
         """
         attention = [a.weights.detach() for a in self._trace.seen.attention] if share else []
         own: dict[Operation, Tensor] = {
@@ -44,7 +47,11 @@ class RollOut:
             if mass is not None
         }
         entering = Entering(
-            self._by_product(layers), own, self._by_product(attention) if share else {}, share
+            self._by_product(layers),
+            self._by_product(sizes),
+            own,
+            self._by_product(attention) if share else {},
+            share,
         )
         return self._from_rows(entering, [torch.zeros_like(mass) for mass in own.values()])
 

@@ -99,9 +99,7 @@ class Question(Reading):
         no news. With a class token it falls on that token alone. With mean pooling it would be a
         constant under the whole map, so content tokens go without it; the matrix keeps it.
         """
-        given = [
-            None if layer is None else self._native(layer, i) for i, layer in enumerate(layers)
-        ]
+        given = self._all_native(layers)
         if normalise_rows:
             answer = self._answer(self.rolling.divided(given, self._row_sums(layers)))
         else:
@@ -156,15 +154,15 @@ class Question(Reading):
         return kept
 
     def flow(self, layers: Sequence[Tensor | None], share: float = 0.0) -> Answer:
-        """sum_b r layer_b prod_{l < b} (I + share E_h A_l), output side on the left.
+        """sum_b e_b prod_{l < b} (I + share E_h A_l), output side on the left.
 
-        r are the asked rows: what they read of every block, carried down to the input. ``layers``
-        are as in ``roll_out``; nothing is multiplied but attention, so they may have signs.
+        e_b is what the asked rows r read of block b, carried down to the input: a - n |a - n| /
+        (a + n), with a = r layer_b^+ what they say for a token and n = r layer_b^- against it. One
+        row gives r layer_b. ``layers`` are as in ``roll_out``, and may have signs.
         """
-        given = [
-            None if layer is None else self._native(layer, i) for i, layer in enumerate(layers)
-        ]
-        return self._answer(self.rolling.flow(given, share))
+        given = self._all_native(layers)
+        sizes = self._all_native([None if layer is None else layer.abs() for layer in layers])
+        return self._answer(self.rolling.flow(given, sizes, share))
 
     @cached_property
     def rows(self) -> Tensor:
@@ -223,6 +221,9 @@ class Question(Reading):
         from whyformer.engine.following import sequence_first
 
         return sequence_first(stream, self.trace.batch)
+
+    def _all_native(self, layers: Sequence[Tensor | None]) -> list[Tensor | None]:
+        return [None if layer is None else self._native(layer, i) for i, layer in enumerate(layers)]
 
     def _native(self, layer: Tensor, number: int) -> Tensor:
         """A layer that was averaged over heads, in its map's own layout."""

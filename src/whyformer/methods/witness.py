@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from whyformer.errors import ModelError
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 HEARSAY = 1 / 2
 #: how much of a row's mean evidence is taken from what each token said
 EXPECTED = 1 / 2
-#: how much the tokens' own streams count beside what was heard of them
-PRESENCE = 1 / 3
+#: how far the tokens' own streams spread, beside what was heard of them
+PRESENCE = 3 / 4
 
 
 @register(
@@ -38,15 +38,17 @@ def witness(
     presence: float = PRESENCE,
     shifts: int = 1,
 ) -> Answer:
-    """sign(F) sqrt(|F| S) + presence P: heard and said, and present.
+    """W / spread(W) + presence P / spread(P), W = sign(F) sqrt(|F| S): heard and said, and present.
 
     G = dy/dA of a balanced backward is what a key's value says for the target where it is read.
 
-    Heard: F = sum_b r E_h A_b (G_b - expected sum_k A_b G_b) prod_{l < b} (I + hearsay E_h A_l),
-    output side on the left. Said: S = sum_b r E_h G_b^+ of keys that a query may read. Present:
-    P = sum_b sum_d x_b g_b. The root and P are divided by the sum of their sizes over the content
-    of all inputs; F and S are, too, against underflow. With ``shifts`` of two or more, an image's
-    map is the mean over as many shifted grids in each direction, finer than its patches.
+    Heard: F = sum_b e_b prod_{l < b} (I + hearsay E_h A_l), output side on the left. e_b is what
+    the asked rows r read, r E_h A_b (G_b - expected sum_k A_b G_b); what one of many rows reads
+    against a token counts as far as they agree (``Question.flow``). Said: S = sum_b r E_h G_b^+ of
+    keys that a query may read. What all tokens have in common of W is taken off. Present:
+    P = sum_b sum_d x_b g_b. A spread is the standard deviation over the content of all inputs; the
+    map is divided by the sum of its sizes. With ``shifts`` of two or more, an image's map is the
+    mean over as many shifted grids in each direction, finer than its patches.
     """
     if shifts != 1:
         at_least("shifts", shifts, 1)
@@ -73,18 +75,47 @@ def witness(
     heard = shares(question, question.flow(layers, hearsay).parts)
     said = shares(question, question.flow(values).parts)
     roots = [f.sign() * (f.abs() * s).sqrt() for f, s in zip(heard, said, strict=True)]
+    witnessed = without_common(question, shares(question, roots))
     own = shares(question, present.parts)
+    width, own_width = spread(question, witnessed), spread(question, own)
+    pairs = zip(witnessed, own, strict=True)
     return Answer.of(
-        root + presence * part for root, part in zip(shares(question, roots), own, strict=True)
+        shares(question, [root / width + presence * part / own_width for root, part in pairs])
     )
 
 
 def shares(question: Question, parts: Sequence[Tensor]) -> list[Tensor]:
     """Relevance of the content of all inputs, divided by the sum of its sizes, sample by sample."""
-    shown = [
-        part.masked_fill(~site.tokens.content, 0)
-        for part, site in zip(parts, question.sites, strict=True)
-    ]
+    shown = on_content(question, parts, 0.0)
     sizes = [part.abs().sum(1, keepdim=True) for part in shown]
     total = sum(sizes[1:], sizes[0]).clamp(min=1e-30)
     return [part / total for part in shown]
+
+
+def without_common(question: Question, parts: Sequence[Tensor]) -> list[Tensor]:
+    """What all content has at least says nothing about any of it, and is taken off."""
+    import torch
+
+    least = [part.amin(1, keepdim=True) for part in on_content(question, parts, float("inf"))]
+    common = reduce(torch.minimum, least).clamp(min=0)
+    return on_content(question, [part - common for part in parts], 0.0)
+
+
+def spread(question: Question, shared: Sequence[Tensor]) -> Tensor:
+    """The standard deviation of shares over the content of all inputs, above rounding errors."""
+    import torch
+
+    content = torch.cat([site.tokens.content for site in question.sites], 1)
+    values = torch.cat(list(shared), 1)
+    count = content.sum(1, keepdim=True).clamp(min=1)
+    mean = values.sum(1, keepdim=True) / count
+    apart = (values - mean).masked_fill(~content, 0)
+    return (apart.square().sum(1, keepdim=True) / count).sqrt().clamp(min=1e-5 / count)
+
+
+def on_content(question: Question, parts: Sequence[Tensor], beside: float) -> list[Tensor]:
+    """Values of the content, ``beside`` for other tokens."""
+    return [
+        part.masked_fill(~site.tokens.content, beside)
+        for part, site in zip(parts, question.sites, strict=True)
+    ]

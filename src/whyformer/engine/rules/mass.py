@@ -83,9 +83,11 @@ class Entering(ByLayer):
 
     ``own`` is the mass that the asked rows bring to each product. It is brought in here: the pass
     itself carries only what came from above, which would otherwise drown in rounding errors, and
-    of which a ``share`` goes from queries to keys by attention itself.
+    of which a ``share`` goes from queries to keys by attention itself. ``sizes`` are the layers
+    without their signs, for rows that do not agree.
     """
 
+    sizes: Mapping[Operation, Tensor] = field(default_factory=dict)
     own: Mapping[Operation, Tensor] = field(default_factory=dict)
     attention: Mapping[Operation, Tensor] = field(default_factory=dict)
     share: float = 0.0
@@ -96,10 +98,24 @@ class Entering(ByLayer):
         parts = []
         own = self.own.get(op)
         if own is not None and op in self.layers:
-            parts.append(op.through(self.layers[op], own.reshape(mass.shape)))
+            own = own.reshape(mass.shape)
+            net, size = (op.through(by[op], own) for by in (self.layers, self.sizes))
+            parts.append(tuple(map(agreed, net, size)))
         if self.share:
             parts.append(op.through(self.attention[op], mass * self.share))
         return tuple(added(*slots) for slots in zip(*parts, strict=True)) or (None, None)
+
+
+def agreed(net: Tensor | None, size: Tensor | None) -> Tensor | None:
+    """a - n |a - n| / (a + n): what rows say for a token, and against it as far as they agree.
+
+    a is the sum of what rows say for it, n of what they say against it; ``net`` is a - n and
+    ``size`` a + n. One row alone always agrees: a, or -n.
+    """
+    if net is None or size is None:
+        return None
+    against = (size - net) / 2
+    return (size + net) / 2 - against * net.abs() / size.clamp(min=1e-30)
 
 
 def added(*slots: Tensor | None) -> Tensor | None:
