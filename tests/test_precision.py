@@ -199,3 +199,28 @@ def test_skipped_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     skipped = explainer(images, target=1)
     monkeypatch.setattr(learned, "waits", lambda device: True)
     torch.testing.assert_close(explainer(images, target=1).relevance, skipped.relevance)
+
+
+class Convolved(torch.nn.Module):
+    """A convolution between two layers of attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        layers = [torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True) for _ in range(2)]
+        self.below, self.above = layers
+        self.between, self.head = torch.nn.Conv1d(16, 16, 3, padding=1), torch.nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.below(x)
+        return self.head(self.above(x + self.between(x.mT).mT)[:, 0])
+
+
+@pytest.mark.parametrize("method", ["transformer_attribution", "lrp", "witness"])
+def test_a_convolution_stays_in_full_where_products_are_fast(method: str) -> None:
+    model, x = Convolved().eval(), torch.randn(2, 9, 16, generator=torch.manual_seed(1))
+    maps = [
+        whyformer.Explainer(model)(x, 1, method, precision=precision).relevance
+        for precision in ("full", "fast")
+    ]
+    assert correlation(*maps) > 0.99

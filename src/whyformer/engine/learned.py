@@ -59,6 +59,11 @@ class Learned(Operation):
         return self._weight.get("a weight")
 
     @property
+    def multiplied(self) -> Tensor:
+        """The weight as products on the way back take it."""
+        return self.weight
+
+    @property
     def samples(self) -> Samples:
         if self.whose is None:
             raise ModelError(
@@ -100,7 +105,7 @@ class Learned(Operation):
     def gradient(self, *slots: Tensor | None) -> Slots:
         (slot,) = slots
         assert slot is not None
-        return (self.transpose(slot, self.weight),)
+        return (self.transpose(slot, self.multiplied),)
 
     def constant_terms(self, *slots: Tensor | None) -> list[Tensor]:
         (slot,) = slots
@@ -137,6 +142,10 @@ class Linear(Learned):
         if self.bias is None:
             return self.y + 1e-12
         return self.y + (self.bias.abs() * share).add_(1e-12).sub_(self.bias)
+
+    @property
+    def multiplied(self) -> Tensor:
+        return self.current.narrowed(self.weight)
 
     def row_sum(self, values: Tensor) -> Tensor:
         return values.sum(-1, keepdim=True)

@@ -39,24 +39,33 @@ class Pass:
         self.constants: Callable[[Operation, Tensor], None] | None = None
         #: how many operations were recorded
         self.recorded = 0
-        self._buffer: Tensor | None = None
+        self._rooms: dict[str, Tensor] = {}
 
     @property
     def rounding(self) -> float:
         """What a product may be off by, relative to the sizes of its terms; in full, nothing."""
         return torch.finfo(NARROW).eps if self.fast else 0.0
 
+    def narrowed(self, weight: Tensor) -> Tensor:
+        """W as products take it; in bfloat16, in memory that the next weight's is written to."""
+        if not self.fast or weight.dtype is NARROW:
+            return weight
+        return self._room("narrowed", weight, NARROW).copy_(weight)
+
     def absolute(self, weight: Tensor) -> Tensor:
-        """|W|, in memory that the next weight's will be written to.
+        """|W|, in memory that the next weight's will be written to."""
+        return torch.abs(weight, out=self._room("absolute", weight, weight.dtype))
+
+    def _room(self, use: str, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        """Memory of a weight's shape, for one use.
 
         Fresh memory of that size is given back and asked for again each time, page by page.
         """
-        size, buffer = weight.numel(), self._buffer
-        dtype = NARROW if self.fast else weight.dtype
-        kind = (dtype, weight.device)
-        if buffer is None or buffer.numel() < size or (buffer.dtype, buffer.device) != kind:
-            buffer = self._buffer = torch.empty(size, dtype=dtype, device=weight.device)
-        return torch.abs(weight.to(dtype), out=buffer[:size].view(weight.shape))
+        size, kind = weight.numel(), (dtype, weight.device)
+        room = self._rooms.get(use)
+        if room is None or room.numel() < size or (room.dtype, room.device) != kind:
+            room = self._rooms[use] = torch.empty(size, dtype=dtype, device=weight.device)
+        return room[:size].view(weight.shape)
 
 
 class Saved:

@@ -42,33 +42,37 @@ class PositivePairsFast:
     """
 
     def __call__(self, op: Learned, relevance: Tensor) -> tuple[Tensor]:
-        magnitude, weight, z = self._terms(op)
+        magnitude, weights, z = self._terms(op)
         several = op.current.keep or op.current.abreast
         s = relevance / z if several else torch.div(relevance, z, out=z)
-        return (self._shares(op, s, magnitude, weight),)
+        return (self._shares(op, s, magnitude, weights),)
 
     def together(self, op: Learned, relevances: Sequence[Tensor]) -> list[tuple[Tensor]]:
         """Several targets' relevance as more rows of the same products."""
-        magnitude, weight, z = self._terms(op)
+        magnitude, weights, z = self._terms(op)
         s = z.new_empty(len(relevances), *z.shape)
         for relevance, each in zip(relevances, s, strict=True):
             torch.div(relevance, z, out=each)
-        return [(each,) for each in self._shares(op, s, magnitude, weight)]
+        return [(each,) for each in self._shares(op, s, magnitude, weights)]
 
-    def _terms(self, op: Learned) -> tuple[Tensor, Tensor, Tensor]:
-        """|x|, |w| and the denominator, which are the same for every target."""
-        magnitude, weight = op.x.abs(), op.current.absolute(op.weight)
+    def _terms(self, op: Learned) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
+        """|x|, w and |w|, and the denominator, which are the same for every target."""
+        weight = op.multiplied
+        magnitude, size = op.x.abs(), op.current.absolute(weight)
 
         def denominator() -> Tensor:
             epsilon = torch.finfo(magnitude.dtype).eps
             share = 1 + max(CANCELLATION, 4 * epsilon, op.current.rounding)
-            return op.accumulate(op.unbiased(8 * epsilon), magnitude, weight, share)
+            return op.accumulate(op.unbiased(8 * epsilon), magnitude, size, share)
 
-        return magnitude, weight, op.kept("fast", denominator)
+        return magnitude, (weight, size), op.kept("fast", denominator)
 
-    def _shares(self, op: Learned, s: Tensor, magnitude: Tensor, weight: Tensor) -> Tensor:
-        signed = op.transpose(s, op.weight).mul_(op.x)
-        return signed.addcmul_(op.transpose(s, weight), magnitude)
+    def _shares(
+        self, op: Learned, s: Tensor, magnitude: Tensor, weights: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        weight, size = weights
+        signed = op.transpose(s, weight).mul_(op.x)
+        return signed.addcmul_(op.transpose(s, size), magnitude)
 
 
 class PositiveActivations(Dividing):

@@ -21,8 +21,14 @@ def removal_order(relevance: np.ndarray, positive: bool, order: int = 0) -> np.n
     values go in a random order, which is the same everywhere; ``order`` is the number of another.
     """
     values = np.asarray(relevance, float).reshape(-1)
-    drawn = np.random.default_rng([0, order]).permutation(len(values))
-    return np.lexsort((drawn, -values if positive else values))
+    keys = -values if positive else values
+    found = np.argsort(keys)
+    ranked = keys[found]
+    same = ranked[1:] == ranked[:-1]
+    tied = np.r_[same, False] | np.r_[False, same]
+    drawn = np.random.default_rng([0, order]).permutation(len(values))[found[tied]]
+    found[tied] = found[tied][np.lexsort((drawn, ranked[tied]))]
+    return found
 
 
 def removal_ranks(relevance: np.ndarray, positive: bool, order: int = 0) -> np.ndarray:

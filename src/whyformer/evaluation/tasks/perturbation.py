@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -52,7 +52,7 @@ class Perturbation(ImageTask):
 
     def measure_one(self, picture: Picture, answers: Answers, method: str) -> Record:
         label, pixels = answers.checked(picture.sample.label), picture.pixels
-        predicted = answers.predicted
+        predicted, black = answers.predicted, self._on_black(answers.why, pixels)
         whole = torch.from_numpy(answers.logits).softmax(-1)
         asked = dict(zip(CLASSES, (predicted, label), strict=True))
         if not get_method(method).class_specific:
@@ -72,12 +72,22 @@ class Perturbation(ImageTask):
                 logits = torch.stack([found[direction] for found in after[target]])
                 left = logits.softmax(-1)[..., target].mean(0)
                 right = (logits.argmax(-1) == label).double().mean(0)
-                shares = [whole[target], *left, answers.black[target]]
+                shares = [whole[target], *left, black[target]]
                 record[f"{direction}_{which}"] = {
                     "right": [int(predicted == label), *right.tolist()],
                     "probability": [round(float(share), 6) for share in shares],
                 }
         return record
+
+    @cached_property
+    def _black(self) -> dict[torch.Size, Tensor]:
+        return {}
+
+    def _on_black(self, why: ImagePipeline, pixels: Tensor) -> Tensor:
+        """Every class's probability on a black canvas, the same for all pictures of a size."""
+        if pixels.shape not in self._black:
+            self._black[pixels.shape] = logits_of(why, torch.zeros_like(pixels))[0].softmax(-1)
+        return self._black[pixels.shape]
 
     def measures(self) -> list[Measure]:
         """Areas under the curve: from the whole image, as the figures were made, and from 10 %."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -53,11 +53,6 @@ class Answers(TimedAnswers):
     @property
     def predicted(self) -> int:
         return int(self.logits.argmax())
-
-    @cached_property
-    def black(self) -> Tensor:
-        """Every class's probability on a black canvas."""
-        return logits_of(self.why, torch.zeros_like(self._pixels))[0].softmax(-1)
 
     def checked(self, label: int | None) -> int:
         if label is None or not 0 <= label < len(self.logits):
