@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+import torch
 
 from whyformer.errors import InputError, OutputError
 from whyformer.overlapping import AHEAD, WriteBehind, read_ahead
@@ -34,6 +35,20 @@ class TestReadingAhead:
         assert [futures[0].result(), futures[2].result()] == [0, 2]
         with pytest.raises(InputError, match="broken"):
             futures[1].result()
+
+
+def test_threads_beside_the_model_do_not_ask_for_its_cores() -> None:
+    """A team of OpenMP's for each of them would keep the model's own from waiting awake."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = [f.result() for _, f in read_ahead(range(3), lambda _: torch.get_num_threads())]
+        with WriteBehind() as writer:
+            writer.add(lambda: found.append(torch.get_num_threads()))
+        assert found == [1, 1, 1, 1]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 class TestWritingBehind:

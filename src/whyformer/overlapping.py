@@ -19,7 +19,7 @@ def read_ahead(
     waiting: Iterable[T], read: Callable[[T], R]
 ) -> Generator[tuple[T, Future[R]], None, None]:
     """Everything in order, read while the caller works on what came before."""
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(READERS, initializer=work_alone) as pool:
         begun: deque[tuple[T, Future[R]]] = deque()
         try:
             for each in waiting:
@@ -40,7 +40,7 @@ class WriteBehind:
     """
 
     def __enter__(self) -> WriteBehind:
-        self._pool = ThreadPoolExecutor(1)
+        self._pool = ThreadPoolExecutor(1, initializer=work_alone)
         self._begun: deque[Future[Any]] = deque()
         return self
 
@@ -54,3 +54,16 @@ class WriteBehind:
         if kind is None:
             for future in self._begun:
                 future.result()
+
+
+def work_alone() -> None:
+    """What torch does for this thread is done by it alone.
+
+    OpenMP makes a team for each thread that asks, and where there are more of them than cores, no
+    team waits awake for its next step: an explanation's many small steps then take twice as long.
+    """
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    torch.get_num_threads()  # torch sets a thread up when it is first asked, which would undo this
+    threadpool_limits(1, user_api="openmp")
