@@ -59,7 +59,8 @@ def descend(
         below = max(between, key=lambda stop: age(stop.grad_fn), default=None)
         group = [n for n in numbers if below is None or ages[n] > age(below.grad_fn)]
         del numbers[-len(group) :]
-        found = [one.step(trace, [of[n] for n in group], below, keep) for one in going]
+        with trace.current.weights_near():
+            found = [one.step(trace, [of[n] for n in group], below, keep) for one in going]
         while group:
             yield group.pop(), [[slots.pop() for slots in targets] for targets in found]
 

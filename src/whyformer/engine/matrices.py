@@ -119,11 +119,10 @@ class Product(Binary):
 
     def through(self, layer: Tensor, slot: Tensor) -> Slots:
         """To the values, by a layer in the place of the attention weights, features alike."""
-        layer = stack(layer)
         if self.weights == 0:
-            each = torch.bmm(layer.mT, slot.mean(-1, keepdim=True))
+            each = by_layer(slot.mean(-1), layer).unsqueeze(-1)
             return None, each.expand(*each.shape[:-1], self.shapes[1][-1])
-        each = torch.bmm(slot.mean(-2, keepdim=True), layer.mT)
+        each = by_layer(slot.mean(-2), layer.mT).unsqueeze(-2)
         return each.expand(each.shape[0], self.shapes[0][-2], each.shape[-1]), None
 
     @property
@@ -148,6 +147,13 @@ def stack(matrices: Tensor) -> Tensor:
     if matrices.stride(-2) == 1 and matrices.stride(-1) != 1:
         return matrices.mT.reshape(-1, matrices.shape[-1], matrices.shape[-2]).mT
     return matrices.reshape(-1, *matrices.shape[-2:])
+
+
+def by_layer(rows: Tensor, layer: Tensor) -> Tensor:
+    """(stack, queries) by (..., queries, keys); one layer for all heads is not copied for each."""
+    if layer.ndim == 4 and layer.stride(1) == 0:
+        return torch.bmm(rows.view(*layer.shape[:2], -1), layer[:, 0]).flatten(0, 1)
+    return torch.bmm(rows.unsqueeze(1), stack(layer)).squeeze(1)
 
 
 class Contraction(Product):

@@ -9,7 +9,8 @@ slots of an operation's outputs into those of its operands. Everything else a mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -40,6 +41,7 @@ class Pass:
         #: how many operations were recorded
         self.recorded = 0
         self._rooms: dict[str, Tensor] = {}
+        self._near: dict[Any, Tensor] | None = None
 
     @property
     def rounding(self) -> float:
@@ -47,10 +49,28 @@ class Pass:
         return torch.finfo(NARROW).eps if self.fast else 0.0
 
     def narrowed(self, weight: Tensor) -> Tensor:
-        """W as products take it; in bfloat16, in memory that the next weight's is written to."""
+        """W as products take it: in bfloat16 where they are fast.
+
+        While several backwards pass the same operations, all that were narrowed are near; else
+        the next one is written over it.
+        """
         if not self.fast or weight.dtype is NARROW:
             return weight
-        return self._room("narrowed", weight, NARROW).copy_(weight)
+        near = {} if self._near is None else self._near
+        which = (weight.data_ptr(), weight.shape, weight.stride())
+        if which not in near:
+            room = self._room(f"narrowed {len(near)}", weight, NARROW)
+            near[which] = room.copy_(weight)
+        return near[which]
+
+    @contextmanager
+    def weights_near(self) -> Iterator[None]:
+        """Several backwards pass the same operations, one after the other."""
+        self._near = {}
+        try:
+            yield
+        finally:
+            self._near = None
 
     def absolute(self, weight: Tensor) -> Tensor:
         """|W|, in memory that the next weight's will be written to."""

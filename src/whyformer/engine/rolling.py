@@ -38,7 +38,8 @@ class RollOut:
         """sum_b e_b prod_{l < b} (I + share A_l), output side on the left.
 
         What the asked rows r read enters by the layers, and is carried down by a share of
-        attention. e_b is r layer_b where rows agree; ``sizes`` are the layers without their signs.
+        attention. e_b is r layer_b where rows agree; ``sizes`` are layers of both signs without
+        them.
         """
         attention = [a.weights.detach() for a in self._trace.seen.attention] if share else []
         own: dict[Operation, Tensor] = {

@@ -153,15 +153,20 @@ class Question(Reading):
             )
         return kept
 
-    def flow(self, layers: Sequence[Tensor | None], share: float = 0.0) -> Answer:
+    def flow(
+        self, layers: Sequence[Tensor | None], share: float = 0.0, signed: bool = False
+    ) -> Answer:
         """sum_b e_b prod_{l < b} (I + share E_h A_l), output side on the left.
 
-        e_b is what the asked rows r read of block b, carried down to the input: a - n |a - n| /
-        (a + n), with a = r layer_b^+ what they say for a token and n = r layer_b^- against it. One
-        row gives r layer_b. ``layers`` are as in ``roll_out``, and may have signs.
+        e_b is what the asked rows r read of block b, carried down to the input: r layer_b. Of
+        ``signed`` layers it is a - n |a - n| / (a + n), with a = r layer_b^+ what they say for a
+        token and n = r layer_b^- against it; one row gives r layer_b again. ``layers`` are as in
+        ``roll_out``.
         """
         given = self._all_native(layers)
-        sizes = self._all_native([None if layer is None else layer.abs() for layer in layers])
+        sizes = self._all_native(
+            [layer.abs() if signed and layer is not None else None for layer in layers]
+        )
         return self._answer(self.rolling.flow(given, sizes, share))
 
     @cached_property

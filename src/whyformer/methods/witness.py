@@ -72,7 +72,7 @@ def witness(
         layers[number] = heard.mean(1)
 
     present = stream_relevance(question, gradient, read)
-    heard = shares(question, question.flow(layers, hearsay).parts)
+    heard = shares(question, question.flow(layers, hearsay, signed=True).parts)
     said = shares(question, question.flow(values).parts)
     roots = [f.sign() * (f.abs() * s).sqrt() for f, s in zip(heard, said, strict=True)]
     witnessed = without_common(question, shares(question, roots))

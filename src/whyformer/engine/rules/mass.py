@@ -83,8 +83,8 @@ class Entering(ByLayer):
 
     ``own`` is the mass that the asked rows bring to each product. It is brought in here: the pass
     itself carries only what came from above, which would otherwise drown in rounding errors, and
-    of which a ``share`` goes from queries to keys by attention itself. ``sizes`` are the layers
-    without their signs, for rows that do not agree.
+    of which a ``share`` goes from queries to keys by attention itself. ``sizes`` are layers of
+    both signs without them, for rows that do not agree.
     """
 
     sizes: Mapping[Operation, Tensor] = field(default_factory=dict)
@@ -99,8 +99,10 @@ class Entering(ByLayer):
         own = self.own.get(op)
         if own is not None and op in self.layers:
             own = own.reshape(mass.shape)
-            net, size = (op.through(by[op], own) for by in (self.layers, self.sizes))
-            parts.append(tuple(map(agreed, net, size)))
+            entering = op.through(self.layers[op], own)
+            if op in self.sizes:
+                entering = tuple(map(agreed, entering, op.through(self.sizes[op], own)))
+            parts.append(entering)
         if self.share:
             parts.append(op.through(self.attention[op], mass * self.share))
         return tuple(added(*slots) for slots in zip(*parts, strict=True)) or (None, None)
