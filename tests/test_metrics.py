@@ -54,6 +54,7 @@ class TestRemoval:
             1, 2, 3, 0,
         ]  # fmt: skip
         assert removal_order(np.array([0.1, 0.9, 0.5]), positive=False).tolist() == [0, 2, 1]
+        assert removal_order(np.array([]), positive=True).tolist() == []
 
     @given(MAPS, st.booleans(), st.integers(0, 3))
     def test_ties_go_in_a_seeded_random_order(

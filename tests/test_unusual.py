@@ -376,3 +376,20 @@ def test_attention_without_softmax_is_told() -> None:
     assert math.isfinite(
         float(whyformer.Explainer(Written(spelled_out))(features(), 1, "fullgrad").relevance.sum())
     )
+
+
+def test_one_map_may_serve_the_values_of_all_heads() -> None:
+    """Broadcast, or written for each head; gradients tell one map from two, attention does not."""
+
+    def once(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return scores(q[:, :1], k[:, :1]).softmax(-1) @ v
+
+    def each(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return scores(q[:, :1], k[:, :1]).softmax(-1).repeat(1, HEADS, 1, 1) @ v
+
+    one, two = (whyformer.Explainer(Written(mix)).record(features()) for mix in (once, each))
+    for method in ("rollout", "fullgrad"):
+        maps = [recording.explain(1, method).relevance for recording in (one, two)]
+        torch.testing.assert_close(*maps)
+    for method in ("generic_attention", "witness"):
+        assert one.explain(1, method).relevance.any()

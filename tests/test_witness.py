@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from test_tiny_transformer import Tiny, close
 from whyformer.engine import GRADIENTS, PRESETS
 from whyformer.engine.rules.mass import agreed
 from whyformer.methods.registry import BEST_METHOD
-from whyformer.methods.witness import spread, without_common
+from whyformer.methods.witness import apart
 from zoo import pixels, quick
 
 KINDS = ("image", "sequence", "mean")
@@ -59,13 +58,15 @@ def by_hand(
         shown = values * content
         return shown / shown.abs().sum()
 
-    def spread(values: Tensor) -> Tensor:
-        return values[content.bool()].std(correction=0)
+    def apart(values: Tensor) -> Tensor:
+        shown = values[content.bool()]
+        common = min(v for v in shown if v > 0) if all(v > 0 for v in shown) else 0.0
+        common = max(v for v in shown if v < 0) if all(v < 0 for v in shown) else common
+        return (values - common) / shown.std(correction=0)
 
-    f, s, p = share(heard), share(said), share(present)
+    f, s = share(heard), share(said)
     root = share(f.sign() * (f.abs() * s).sqrt())
-    root = (root - root[content.bool()].min().clamp(min=0)) * content
-    return share(root / spread(root) + presence * p / spread(p))
+    return share(apart(root) + presence * apart(share(present)))
 
 
 @pytest.mark.parametrize("constants", [(0.5, 0.5, 3 / 4), (0.0, 1.0, 0.0), (1.0, 0.0, 2.0)])
@@ -165,7 +166,6 @@ def test_values_that_a_mask_hides_say_nothing() -> None:
         heard = heard + heard @ a.mean(1) / 2 + pros - agreement * cons
         said = said + rows @ torch.where(a > 0, g.clamp(min=0), 0.0).mean(1)
     root = (heard.sign() * (heard.abs() * said).sqrt()).squeeze(1)
-    root = root / root.abs().sum(1, keepdim=True)
     root = root - root.amin(1, keepdim=True).clamp(min=0)
     found = recording.explain(1, "witness", presence=0.0).relevance
     close(found, root / root.abs().sum(1, keepdim=True), 1e-9)
@@ -179,19 +179,46 @@ def test_rows_that_disagree_about_a_token_take_little_from_it() -> None:
 
 
 def test_what_all_tokens_have_in_common_is_no_evidence() -> None:
-    """Of two inputs, the second with a token that is no content; rounding errors stay small."""
-    contents = [torch.tensor([[True, True]]), torch.tensor([[False, True]])]
-    sites = [SimpleNamespace(tokens=SimpleNamespace(content=content)) for content in contents]
-    question: Any = SimpleNamespace(sites=sites)
-    parts = [torch.tensor([[0.3, 0.5]]), torch.tensor([[0.1, 0.2]])]
-    found = without_common(question, parts)
-    close(torch.cat(found, 1), torch.tensor([[0.1, 0.3, 0.0, 0.0]]), 1e-6)
-    close(spread(question, found), torch.tensor([0.1, 0.3, 0.0]).std(correction=0).view(1, 1), 1e-6)
-    below = [torch.tensor([[-0.3, 0.5]]), torch.tensor([[0.0, 0.2]])]
-    assert all(map(torch.equal, without_common(question, below), below))
-    alike = [torch.tensor([[1 / 3, 1 / 3 + 1e-7]]), torch.tensor([[0.0, 1 / 3]])]
-    rounded = without_common(question, alike)
-    assert float(rounded[0].max() / spread(question, rounded)) < 0.05
+    """A token that is no content does not count, and rounding errors are no differences."""
+    content = torch.tensor([[True, True, False, True]])
+    for sign in (1, -1):
+        shared = sign * torch.tensor([[0.3, 0.5, 0.0, 0.2]])
+        rest = sign * torch.tensor([[0.1, 0.3, 0.0, 0.0]])
+        close(apart(shared, content), rest / torch.tensor([0.3, 0.5, 0.2]).std(correction=0), 1e-5)
+    both = torch.tensor([[-0.3, 0.5, 0.0, 0.2]])
+    close(apart(both, content), both / both[content].std(correction=0), 1e-6)
+    third = torch.tensor([[1 / 3, 1 / 3 + 1e-7, 0.0, 1 / 3]])
+    assert not apart(third, content).any()
+
+
+def test_a_single_token_keeps_its_word() -> None:
+    """Nothing tells it from others, and what is heard of it is all there is."""
+    model, words = Bare(), []
+    for seed in range(6):
+        x = torch.randn(1, 1, 6, generator=torch.Generator().manual_seed(seed)).double()
+        word, own = (
+            float(ask(model, x, 1, "witness", presence=presence).relevance) for presence in (0, 1e9)
+        )
+        both = ask(model, x, 1, "witness").relevance
+        close(both, torch.tensor([[1.0 if word + own * 3 / 4 > 0 else -1.0]]).double(), 1e-9)
+        words.append(word)
+    assert 1.0 in words
+
+
+@pytest.mark.parametrize("faint", [1e-14, 1e-20])
+def test_evidence_against_does_not_underflow(faint: float) -> None:
+    net, size = torch.tensor([-1.0, 0.0]) * faint, torch.ones(2) * faint
+    close(agreed(net, size) / faint, torch.tensor([-1.0, 0.5]), 1e-6)
+
+
+def test_rows_of_both_signs() -> None:
+    """A caller's own weights: what a row with a minus says for a token counts against it."""
+    model = Tiny("mean")
+    rows = torch.tensor([2.0, -1.0, 0.0]).double()
+    explainer = whyformer.Explainer(model, pooling=lambda content: content * rows)
+    found = explainer(model.inputs(2), 1, "witness").relevance
+    assert bool(found.isfinite().all())
+    assert bool((found.abs().max(1).values < 0.95).all())
 
 
 def test_attention_without_skip_connections_is_refused() -> None:

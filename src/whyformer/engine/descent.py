@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +60,7 @@ def descend(
         below = max(between, key=lambda stop: age(stop.grad_fn), default=None)
         group = [n for n in numbers if below is None or ages[n] > age(below.grad_fn)]
         del numbers[-len(group) :]
-        with trace.current.weights_near():
+        with trace.current.weights_near() if len(going) > 1 else nullcontext():
             found = [one.step(trace, [of[n] for n in group], below, keep) for one in going]
         while group:
             yield group.pop(), [[slots.pop() for slots in targets] for targets in found]

@@ -119,6 +119,7 @@ class Product(Binary):
 
     def through(self, layer: Tensor, slot: Tensor) -> Slots:
         """To the values, by a layer in the place of the attention weights, features alike."""
+        layer = layer.expand(*self.lead, *layer.shape[-2:])
         if self.weights == 0:
             each = by_layer(slot.mean(-1), layer).unsqueeze(-1)
             return None, each.expand(*each.shape[:-1], self.shapes[1][-1])

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Slots = tuple[Tensor | None, ...]
 
+#: how many narrowed weights several backwards share: those of a block
+NEAR = 8
+
 
 class Pass:
     """Which backward is running, shared by all operations of one recording."""
@@ -51,16 +54,17 @@ class Pass:
     def narrowed(self, weight: Tensor) -> Tensor:
         """W as products take it: in bfloat16 where they are fast.
 
-        While several backwards pass the same operations, all that were narrowed are near; else
+        While several backwards pass the same operations, some that were narrowed are near; else
         the next one is written over it.
         """
         if not self.fast or weight.dtype is NARROW:
             return weight
-        near = {} if self._near is None else self._near
-        which = (weight.data_ptr(), weight.shape, weight.stride())
-        if which not in near:
-            room = self._room(f"narrowed {len(near)}", weight, NARROW)
-            near[which] = room.copy_(weight)
+        near, which = self._near, (weight.data_ptr(), weight.shape, weight.stride())
+        if near is not None and which in near:
+            return near[which]
+        if near is None or not which[0] or len(near) == NEAR:
+            return self._room("narrowed", weight, NARROW).copy_(weight)
+        near[which] = self._room(f"near {len(near)}", weight, NARROW).copy_(weight)
         return near[which]
 
     @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING
 
 from whyformer.errors import ModelError
@@ -22,6 +22,8 @@ HEARSAY = 1 / 2
 EXPECTED = 1 / 2
 #: how far the tokens' own streams spread, beside what was heard of them
 PRESENCE = 3 / 4
+#: shares whose spread is below this part of their mean size differ by rounding errors alone
+ROUNDING = 1e-5
 
 
 @register(
@@ -45,8 +47,8 @@ def witness(
     Heard: F = sum_b e_b prod_{l < b} (I + hearsay E_h A_l), output side on the left. e_b is what
     the asked rows r read, r E_h A_b (G_b - expected sum_k A_b G_b); what one of many rows reads
     against a token counts as far as they agree (``Question.flow``). Said: S = sum_b r E_h G_b^+ of
-    keys that a query may read. What all tokens have in common of W is taken off. Present:
-    P = sum_b sum_d x_b g_b. A spread is the standard deviation over the content of all inputs; the
+    keys that a query may read. Present: P = sum_b sum_d x_b g_b. What all tokens have in common of
+    W, or of P, is taken off. A spread is the standard deviation over the content of all inputs; the
     map is divided by the sum of its sizes. With ``shifts`` of two or more, an image's map is the
     mean over as many shifted grids in each direction, finer than its patches.
     """
@@ -56,6 +58,8 @@ def witness(
             witness, gradient=gradient, hearsay=hearsay, expected=expected, presence=presence
         )
         return over_shifted_grids(question, same, shifts)
+    import torch
+
     layers: list[Tensor | None] = [None] * len(question.attention)
     if not question.trace.seen.blocks:
         raise ModelError(
@@ -75,47 +79,37 @@ def witness(
     heard = shares(question, question.flow(layers, hearsay, signed=True).parts)
     said = shares(question, question.flow(values).parts)
     roots = [f.sign() * (f.abs() * s).sqrt() for f, s in zip(heard, said, strict=True)]
-    witnessed = without_common(question, shares(question, roots))
-    own = shares(question, present.parts)
-    width, own_width = spread(question, witnessed), spread(question, own)
-    pairs = zip(witnessed, own, strict=True)
-    return Answer.of(
-        shares(question, [root / width + presence * part / own_width for root, part in pairs])
-    )
+    content = torch.cat([site.tokens.content for site in question.sites], 1)
+    word, own = (torch.cat(shares(question, parts), 1) for parts in (roots, present.parts))
+    found = apart(word, content) + presence * apart(own, content)
+    found = torch.where(found.any(1, keepdim=True), found, word + presence * own)
+    return Answer.of(shares(question, found.split([part.shape[1] for part in roots], 1)))
 
 
 def shares(question: Question, parts: Sequence[Tensor]) -> list[Tensor]:
     """Relevance of the content of all inputs, divided by the sum of its sizes, sample by sample."""
-    shown = on_content(question, parts, 0.0)
+    shown = [
+        part.masked_fill(~site.tokens.content, 0)
+        for part, site in zip(parts, question.sites, strict=True)
+    ]
     sizes = [part.abs().sum(1, keepdim=True) for part in shown]
     total = sum(sizes[1:], sizes[0]).clamp(min=1e-30)
     return [part / total for part in shown]
 
 
-def without_common(question: Question, parts: Sequence[Tensor]) -> list[Tensor]:
-    """What all content has at least says nothing about any of it, and is taken off."""
+def apart(shared: Tensor, content: Tensor) -> Tensor:
+    """Shares without what all content has in common, divided by their standard deviation.
+
+    Where content is all alike, but for rounding errors, nothing is left.
+    """
     import torch
 
-    least = [part.amin(1, keepdim=True) for part in on_content(question, parts, float("inf"))]
-    common = reduce(torch.minimum, least).clamp(min=0)
-    return on_content(question, [part - common for part in parts], 0.0)
-
-
-def spread(question: Question, shared: Sequence[Tensor]) -> Tensor:
-    """The standard deviation of shares over the content of all inputs, above rounding errors."""
-    import torch
-
-    content = torch.cat([site.tokens.content for site in question.sites], 1)
-    values = torch.cat(list(shared), 1)
-    count = content.sum(1, keepdim=True).clamp(min=1)
-    mean = values.sum(1, keepdim=True) / count
-    apart = (values - mean).masked_fill(~content, 0)
-    return (apart.square().sum(1, keepdim=True) / count).sqrt().clamp(min=1e-5 / count)
-
-
-def on_content(question: Question, parts: Sequence[Tensor], beside: float) -> list[Tensor]:
-    """Values of the content, ``beside`` for other tokens."""
-    return [
-        part.masked_fill(~site.tokens.content, beside)
-        for part, site in zip(parts, question.sites, strict=True)
-    ]
+    least = shared.masked_fill(~content, float("inf")).amin(1, keepdim=True)
+    most = shared.masked_fill(~content, -float("inf")).amax(1, keepdim=True)
+    common = least.clamp(min=0) + most.clamp(max=0)
+    count = content.sum(1, keepdim=True)
+    mean = shared.sum(1, keepdim=True) / count
+    square = (shared - mean).square().masked_fill(~content, 0).sum(1, keepdim=True) / count
+    width = square.sqrt()
+    told = content & (width * count > ROUNDING)
+    return torch.where(told, (shared - common) / width, 0)

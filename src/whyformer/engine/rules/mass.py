@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from whyformer.engine.rules.relevance import PassOn
@@ -101,7 +102,7 @@ class Entering(ByLayer):
             own = own.reshape(mass.shape)
             entering = op.through(self.layers[op], own)
             if op in self.sizes:
-                entering = tuple(map(agreed, entering, op.through(self.sizes[op], own)))
+                entering = tuple(map(agreed, entering, op.through(self.sizes[op], own.abs())))
             parts.append(entering)
         if self.share:
             parts.append(op.through(self.attention[op], mass * self.share))
@@ -116,8 +117,8 @@ def agreed(net: Tensor | None, size: Tensor | None) -> Tensor | None:
     """
     if net is None or size is None:
         return None
-    against = (size - net) / 2
-    return (size + net) / 2 - against * net.abs() / size.clamp(min=1e-30)
+    agreement = net.abs() / size.clamp(min=torch.finfo(size.dtype).tiny)
+    return (size + net) / 2 - agreement * (size - net) / 2
 
 
 def added(*slots: Tensor | None) -> Tensor | None:

@@ -25,7 +25,9 @@ def removal_order(relevance: np.ndarray, positive: bool, order: int = 0) -> np.n
     found = np.argsort(keys)
     ranked = keys[found]
     same = ranked[1:] == ranked[:-1]
-    tied = np.r_[same, False] | np.r_[False, same]
+    tied = np.zeros(len(found), bool)
+    tied[1:] |= same
+    tied[:-1] |= same
     drawn = np.random.default_rng([0, order]).permutation(len(values))[found[tied]]
     found[tied] = found[tied][np.lexsort((drawn, ranked[tied]))]
     return found

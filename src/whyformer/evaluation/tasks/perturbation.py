@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from whyformer.errors import InputError
 from whyformer.evaluation.data.samples import ImageSample
@@ -80,14 +81,15 @@ class Perturbation(ImageTask):
         return record
 
     @cached_property
-    def _black(self) -> dict[torch.Size, Tensor]:
-        return {}
+    def _black(self) -> WeakKeyDictionary[nn.Module, dict[torch.Size, Tensor]]:
+        return WeakKeyDictionary()
 
     def _on_black(self, why: ImagePipeline, pixels: Tensor) -> Tensor:
         """Every class's probability on a black canvas, the same for all pictures of a size."""
-        if pixels.shape not in self._black:
-            self._black[pixels.shape] = logits_of(why, torch.zeros_like(pixels))[0].softmax(-1)
-        return self._black[pixels.shape]
+        known = self._black.setdefault(why.model, {})
+        if pixels.shape not in known:
+            known[pixels.shape] = logits_of(why, torch.zeros_like(pixels))[0].softmax(-1)
+        return known[pixels.shape]
 
     def measures(self) -> list[Measure]:
         """Areas under the curve: from the whole image, as the figures were made, and from 10 %."""
