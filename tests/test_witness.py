@@ -221,6 +221,16 @@ def test_rows_of_both_signs() -> None:
     assert bool((found.abs().max(1).values < 0.95).all())
 
 
+def test_tokens_behind_the_question_change_nothing() -> None:
+    """A causal model, asked about its third position: the others might as well not be there."""
+    model, inputs = decoder()
+    cut = {key: value[:, :3] for key, value in inputs.items()}
+    whole = whyformer.Explainer(model)(inputs, (2, 1), "witness").relevance
+    alone = whyformer.Explainer(model)(cut, (2, 1), "witness").relevance
+    close(whole[:, :3], alone, 1e-8)
+    assert not whole[:, 3:].any()
+
+
 def test_attention_without_skip_connections_is_refused() -> None:
     class Bald(Bare):
         def forward(self, x: Tensor) -> Tensor:

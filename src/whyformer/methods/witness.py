@@ -48,9 +48,10 @@ def witness(
     the asked rows r read, r E_h A_b (G_b - expected sum_k A_b G_b); what one of many rows reads
     against a token counts as far as they agree (``Question.flow``). Said: S = sum_b r E_h G_b^+ of
     keys that a query may read. Present: P = sum_b sum_d x_b g_b. What all tokens have in common of
-    W, or of P, is taken off. A spread is the standard deviation over the content of all inputs; the
-    map is divided by the sum of its sizes. With ``shifts`` of two or more, an image's map is the
-    mean over as many shifted grids in each direction, finer than its patches.
+    W, or of P, is taken off. A spread is the standard deviation over the content of all inputs
+    that the question reaches; the map is divided by the sum of its sizes. With ``shifts`` of two
+    or more, an image's map is the mean over as many shifted grids in each direction, finer than its
+    patches.
     """
     if shifts != 1:
         at_least("shifts", shifts, 1)
@@ -79,9 +80,9 @@ def witness(
     heard = shares(question, question.flow(layers, hearsay, signed=True).parts)
     said = shares(question, question.flow(values).parts)
     roots = [f.sign() * (f.abs() * s).sqrt() for f, s in zip(heard, said, strict=True)]
-    content = torch.cat([site.tokens.content for site in question.sites], 1)
     word, own = (torch.cat(shares(question, parts), 1) for parts in (roots, present.parts))
-    found = apart(word, content) + presence * apart(own, content)
+    reached = (word != 0) | (own != 0)
+    found = apart(word, reached) + presence * apart(own, reached)
     found = torch.where(found.any(1, keepdim=True), found, word + presence * own)
     return Answer.of(shares(question, found.split([part.shape[1] for part in roots], 1)))
 
@@ -97,19 +98,20 @@ def shares(question: Question, parts: Sequence[Tensor]) -> list[Tensor]:
     return [part / total for part in shown]
 
 
-def apart(shared: Tensor, content: Tensor) -> Tensor:
-    """Shares without what all content has in common, divided by their standard deviation.
+def apart(shared: Tensor, reached: Tensor) -> Tensor:
+    """Shares without what all tokens have in common, divided by their standard deviation.
 
-    Where content is all alike, but for rounding errors, nothing is left.
+    Only tokens that are ``reached`` count: not those that stand behind a causal model's question.
+    Where they are all alike, but for rounding errors, nothing is left.
     """
     import torch
 
-    least = shared.masked_fill(~content, float("inf")).amin(1, keepdim=True)
-    most = shared.masked_fill(~content, -float("inf")).amax(1, keepdim=True)
+    least = shared.masked_fill(~reached, float("inf")).amin(1, keepdim=True)
+    most = shared.masked_fill(~reached, -float("inf")).amax(1, keepdim=True)
     common = least.clamp(min=0) + most.clamp(max=0)
-    count = content.sum(1, keepdim=True)
+    count = reached.sum(1, keepdim=True)
     mean = shared.sum(1, keepdim=True) / count
-    square = (shared - mean).square().masked_fill(~content, 0).sum(1, keepdim=True) / count
+    square = (shared - mean).square().masked_fill(~reached, 0).sum(1, keepdim=True) / count
     width = square.sqrt()
-    told = content & (width * count > ROUNDING)
+    told = reached & (width * count > ROUNDING)
     return torch.where(told, (shared - common) / width, 0)
