@@ -53,14 +53,14 @@ def witness(
     or more, an image's map is the mean over as many shifted grids in each direction, finer than its
     patches.
     """
+    import torch
+
     if shifts != 1:
         at_least("shifts", shifts, 1)
         same = partial(
             witness, gradient=gradient, hearsay=hearsay, expected=expected, presence=presence
         )
         return over_shifted_grids(question, same, shifts)
-    import torch
-
     layers: list[Tensor | None] = [None] * len(question.attention)
     if not question.trace.seen.blocks:
         raise ModelError(
