@@ -22,6 +22,7 @@ from whyformer.explanation import Explanation
 from whyformer.render import html_fragment, make_sheet, save
 from whyformer.render.figure import Picture, Writing
 from whyformer.render.panels import image_figure
+from whyformer.render.png import png_bytes
 from whyformer.render.saving import WRITERS, save_sheet
 from whyformer.render.sheet import ClassScore, Sheet, View
 from whyformer.words import Piece
@@ -174,6 +175,19 @@ def test_npz_of_class_agnostic_methods(tmp_path: Path) -> None:
 
 
 # --- pictures and pages ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(1, 1), (5, 31), (7, 32), (3, 33), (300, 200)])
+def test_a_png_file_holds_every_pixel(size: tuple[int, int]) -> None:
+    """Packed by ourselves, read by Pillow: rows below, at and beyond those packed at once."""
+    noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    content = png_bytes(Image.fromarray(noise), dpi=144)
+    with Image.open(io.BytesIO(content)) as read:
+        read.verify()
+    with Image.open(io.BytesIO(content)) as read:
+        assert (read.format, read.mode, read.size) == ("PNG", "RGB", size)
+        assert read.info["dpi"] == pytest.approx((144, 144), abs=0.02)
+        assert (np.asarray(read) == noise).all()
 
 
 @HOSTILES

@@ -10,7 +10,7 @@ from whyformer.demo.reviews import reviews
 from whyformer.demo.scenes import draw_scene, draw_tidy
 from whyformer.demo.stories import draw_story
 from whyformer.demo.tour import REVIEW, SCENE_SEED, STORY_SEED, TIDY_SEED
-from whyformer.render.document import png_bytes
+from whyformer.render.png import png_bytes
 
 #: the scenes by name: seed, digits
 SCENES = {"two digits": (SCENE_SEED, 2), "two more": (7, 2), "one digit": (21, 1)}

@@ -14,7 +14,7 @@ from whyformer.files import write_whole
 from whyformer.methods import DEFAULT_METHOD, default_methods
 from whyformer.methods.registry import BEST
 from whyformer.models.loading import load
-from whyformer.render.document import png_bytes
+from whyformer.render.png import png_bytes
 from whyformer.render.saving import save_sheet
 from whyformer.render.sheet import Sheet
 from whyformer.render.sheets import make_sheet

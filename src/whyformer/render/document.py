@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import io
 import wave
-import zlib
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from whyformer.explanation import Sound
 from whyformer.photo import Crop
 from whyformer.render.colour import colour_stops, scale
 from whyformer.render.image import enlarged
+from whyformer.render.png import png_bytes
 from whyformer.render.sheet import ClassScore, Sheet, View
 from whyformer.words import Piece, strongest
 
@@ -127,17 +127,6 @@ def wav_data(sound: Sound) -> str:
         samples = (sound.samples.clamp(-1, 1) * 32767).round().cpu().numpy()
         file.writeframes(samples.astype("<i2").tobytes())
     return data_address("audio/wav", buffer.getvalue())
-
-
-#: for photos: as small as at zlib's usual level, and written in half the time
-PACKING = {"compress_level": 1, "compress_type": zlib.Z_RLE}
-
-
-def png_bytes(image: Image.Image, dpi: int | None = None) -> bytes:
-    buffer = io.BytesIO()
-    size: dict[str, Any] = {} if dpi is None else {"dpi": (dpi, dpi)}
-    image.save(buffer, "PNG", **PACKING, **size)
-    return buffer.getvalue()
 
 
 def class_entry(score: ClassScore) -> dict[str, Any]:

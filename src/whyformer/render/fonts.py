@@ -69,7 +69,8 @@ class Face:
         return _bitmap_size(self)
 
     def covers(self, text: str) -> bool:
-        return all(ord(letter) in _letters(self) for letter in UNSEEN.sub("", text))
+        letters = _letters(self)
+        return all(ord(letter) in letters for letter in UNSEEN.sub("", text))
 
 
 OWN = Face()
@@ -78,13 +79,16 @@ OWN = Face()
 def base_face(text: str) -> Face:
     """One face for a text's plain letters: the first of those that have the most of them."""
     letters = set(EMOJI.sub("", UNSEEN.sub("", text)))
-    if all(ord(letter) in _letters(OWN) for letter in letters):
+    if OWN.covers("".join(letters)):
         return OWN
     return max((OWN, *_plain_faces()), key=lambda face: sum(face.covers(a) for a in letters))
 
 
 def faces(text: str, base: Face) -> Iterator[tuple[str, Face | None]]:
     """A text in runs of one face each; None where no font of this machine has the letters."""
+    if text and text.isascii() and base.covers(text):
+        yield text, base
+        return
     clusters = regex.findall(r"\X", text)
     for face, run in groupby(clusters, key=lambda cluster: face_of(cluster, base)):
         yield "".join(run), face

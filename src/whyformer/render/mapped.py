@@ -27,11 +27,16 @@ def ground_of(sheet: Sheet, look: Look) -> Image.Image:
     return ground
 
 
+def resized(ground: Image.Image, size: tuple[float, float]) -> Image.Image:
+    """To (width, height), of a pixel at least."""
+    width, height = (max(1, round(length)) for length in size)
+    return ground.resize((width, height), Image.Resampling.BICUBIC)
+
+
 def mapped(
-    sheet: Sheet, view: View | None, look: Look, size: tuple[int, int], line: int = 1
+    sheet: Sheet, view: View | None, look: Look, ground: Image.Image, line: int = 1
 ) -> Image.Image:
-    """The picture of (width, height) with a view's map; without a view, with the frame alone."""
-    ground = ground_of(sheet, look).resize(size, Image.Resampling.BICUBIC)
+    """The ground, in the size that is wanted, with a view's map; without one, its frame alone."""
     crop = crop_drawn(sheet, look)
     if crop is None:
         return _with_map(ground, view, look, line, sheet.frames)
@@ -50,6 +55,7 @@ def _with_map(
     image: Image.Image, view: View | None, look: Look, line: int, frames: int
 ) -> Image.Image:
     if view is None:
+        image = image.copy()
         draw_seams(image, frames, line)
         return image
     shown = overlay(

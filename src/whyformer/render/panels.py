@@ -20,7 +20,7 @@ from whyformer.render.figure import (
 from whyformer.render.fonts import font_notes
 from whyformer.render.image import colour_bar
 from whyformer.render.look import USUAL, Look
-from whyformer.render.mapped import crop_drawn, ground_of, mapped
+from whyformer.render.mapped import crop_drawn, ground_of, mapped, resized
 from whyformer.render.palettes import check_colours, map_colours
 from whyformer.render.scaling import ends, scaled
 from whyformer.render.sheet import ClassScore, Sheet, View
@@ -59,6 +59,7 @@ def image_figure(sheet: Sheet, look: Look = USUAL, side: int | None = None) -> F
     columns = max(len(row) for row in rows)
     usual = WIDTH if sheet.kind in WIDE else 320
     width, height = _panel_size(image, columns, look, side or (224 if several else usual))
+    ground = resized(image, (width * look.zoom, height * look.zoom))
     figure = Figure(2 * MARGIN + columns * (width + GAP) + BAR_ROOM)
     y = float(MARGIN)
     for row in rows:
@@ -70,7 +71,8 @@ def image_figure(sheet: Sheet, look: Look = USUAL, side: int | None = None) -> F
             x = MARGIN + column * (width + GAP)
             figure.write(x, y + room - 6 - len(lines) * leading(CAPTION), lines, CAPTION)
             if not cell.blank:
-                figure.marks.append(_panel(sheet, cell.view, look, x, y + room, width, height))
+                place = x, y + room, width, height
+                figure.marks.append(_panel(sheet, cell.view, look, ground, place))
             if cell.view is not None and not same:
                 low, high = (f"{end:.2g}" for end in cell.view.span)
                 figure.write(x, y + room + height + 2, [f"{low} to {high}"], SMALL, QUIET)
@@ -103,18 +105,15 @@ def _panel(
     sheet: Sheet,
     view: View | None,
     look: Look,
-    x: float,
-    y: float,
-    width: float,
-    height: float,
+    ground: Image.Image,
+    place: tuple[float, float, float, float],
 ) -> Picture:
-    pixels = max(1, round(width * look.zoom)), max(1, round(height * look.zoom))
-    shown = mapped(sheet, view, look, pixels, line=max(1, round(look.zoom)))
+    shown = mapped(sheet, view, look, ground, line=max(1, round(look.zoom)))
     if view is None:
-        return Picture(x, y, width, height, shown)
+        return Picture(*place, shown)
     titles = [[f"{score:.3g}" for score in row] for row in view.scores]
     crop = crop_drawn(sheet, look)
-    return Picture(x, y, width, height, shown, titles, crop.shares if crop else (0, 0, 1, 1))
+    return Picture(*place, shown, titles, crop.shares if crop else (0, 0, 1, 1))
 
 
 def _one_after_another(sheet: Sheet) -> list[list[Cell]]:

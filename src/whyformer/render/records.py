@@ -16,7 +16,7 @@ from PIL import Image
 
 from whyformer.render.document import class_entry, jpeg_data
 from whyformer.render.look import Look
-from whyformer.render.mapped import ground_of, mapped
+from whyformer.render.mapped import ground_of, mapped, resized
 from whyformer.render.scaling import scaled, units_of
 from whyformer.render.sheet import Sheet, View
 
@@ -86,5 +86,4 @@ def _place(sheet: Sheet, view: View) -> str:
 def thumbnail(sheet: Sheet, view: View, look: Look) -> Image.Image:
     image = ground_of(sheet, look)
     share = min(WIDTH / image.width, HEIGHT / image.height)
-    size = max(1, round(image.width * share)), max(1, round(image.height * share))
-    return mapped(sheet, view, look, size)
+    return mapped(sheet, view, look, resized(image, (image.width * share, image.height * share)))

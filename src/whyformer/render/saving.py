@@ -19,7 +19,7 @@ from whyformer.explanation import Explanation
 from whyformer.files import FOLDER, what_is, write_whole
 from whyformer.render.alignment import answer_figure, is_answer
 from whyformer.render.animation import gif
-from whyformer.render.document import document, png_bytes
+from whyformer.render.document import document
 from whyformer.render.drawing import raster
 from whyformer.render.figure import Figure, stacked
 from whyformer.render.latex import image_latex, text_latex
@@ -27,6 +27,7 @@ from whyformer.render.look import USUAL, Look
 from whyformer.render.pages import text_figure
 from whyformer.render.palettes import check_colours, page_colours
 from whyformer.render.panels import image_figure
+from whyformer.render.png import png_bytes
 from whyformer.render.report import report_html
 from whyformer.render.sheet import Sheet
 from whyformer.render.sheets import make_sheet

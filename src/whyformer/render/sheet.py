@@ -6,6 +6,7 @@ Every picture, page and file is made from a ``Sheet``, so that they all tell the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from PIL import Image
@@ -103,7 +104,7 @@ class View:
         """From 0 to 1, or from -1 where they are signed: the top percent is all."""
         return self.share.clip(-1 if self.signed else 0, 1)
 
-    @property
+    @cached_property
     def span(self) -> tuple[float, float]:
         """The scores that the colours span: of an image, from its least to its top percent."""
         if self.limits is not None:

@@ -14,8 +14,9 @@ from whyformer import __version__
 from whyformer.errors import InputError, nearest
 from whyformer.files import write_whole
 from whyformer.render.colour import coloured, in_terminal, ink, readable_on
-from whyformer.render.document import piece_entry, png_bytes
+from whyformer.render.document import piece_entry
 from whyformer.render.matrix import matrix_picture, names_of, shares_of
+from whyformer.render.png import png_bytes
 from whyformer.render.report import page_html
 from whyformer.render.templates import fill
 from whyformer.words import printable, shorten
