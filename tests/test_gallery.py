@@ -61,12 +61,12 @@ class TestTable:
         assert all(card["right"] is None for card in document(tmp_path / "maps")["cards"])
 
     def test_names_of_folders(self) -> None:
-        names = ["tabby, tabby cat", "crane", "crane", "Golden Retriever"]
+        names = ("tabby, tabby cat", "crane", "crane", "Golden Retriever")
         assert class_of_folder("tabby", names) == 0
         assert class_of_folder("golden_retriever", names) == 3
         for unclear in ("crane", "03", "2", "n02123045", "holiday"):
             assert class_of_folder(unclear, names) is None
-        thousand = [f"class {i}" for i in range(1000)]
+        thousand = tuple(f"class {i}" for i in range(1000))
         assert class_of_folder(imagenet_numbers()[281], thousand) == 281
         assert class_of_folder("n99999999", thousand) is None
 

@@ -225,13 +225,15 @@ class Results:
 
 def true_class(entry: Entry, sheet: Sheet) -> dict[str, Any] | None:
     """The class that a row has, or that an image's folder is named by."""
+    name = entry.label or Path(entry.file).parent.name
+    if not name or not sheet.labels:
+        return None
     from whyformer.evaluation.data.classes import class_of_folder
     from whyformer.render.document import class_entry
     from whyformer.render.sheet import ClassScore
 
-    name = entry.label or Path(entry.file).parent.name
-    index = class_of_folder(name, sheet.labels) if name and sheet.labels else None
-    if index is None or sheet.labels is None:
+    index = class_of_folder(name, tuple(sheet.labels))
+    if index is None:
         return None
     return class_entry(ClassScore(index, sheet.labels[index], None, None))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib.resources import files
 
 from whyformer.errors import InputError, TargetError
@@ -55,7 +56,8 @@ def class_of(name: str, labels: Sequence[str] | None) -> int:
     return found[0]
 
 
-def class_of_folder(name: str, labels: Sequence[str]) -> int | None:
+@lru_cache(4096)
+def class_of_folder(name: str, labels: tuple[str, ...]) -> int | None:
     """The class whose photos a folder holds: a label, one of its synonyms, or ImageNet's number."""
     for written in (name, name.replace("_", " ")):
         try:
