@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,14 +12,31 @@ import torch
 from PIL import Image
 
 from command_line import Run, draw, results
+from whyformer.memory import Crew, crew_for
 from whyformer.models.images import ImagePipeline, Photo
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=[1, 2], ids=["one thread", "abreast"])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """So many of torch's, and so many of ours."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
 
 
 class TestTogether:
-    """Photos that go through the model together."""
+    """Photos that go through the model together, by one thread or by two."""
 
     def test_each_gets_what_it_gets_alone(
-        self, run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        run: Run,
+        photos: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        threads: int,
     ) -> None:
         """Also where a bad file lies between them, and where only one of them has a note."""
         draw(photos / "wide.png", 5)
@@ -30,7 +49,7 @@ class TestTogether:
         code, _, errors = run(
             "explain", photos, "-t", "3", "--out", out, "--format", "json", "--quiet"
         )
-        assert (code, sizes) == (2, [1, 4])
+        assert (code, sizes) == (2, [1, 4] if threads == 1 else [1, 3, 1])
         assert "ba.png is not an image" in errors
         assert len(results(out)) == 5
         for name in results(out):
@@ -54,16 +73,73 @@ class TestTogether:
         run("explain", photos, "--out", tmp_path / "maps", "--format", "json")
         assert sizes == [1, 1, 1]
 
+    def test_in_their_order_by_threads_of_their_own(
+        self,
+        run: Run,
+        photos: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        threads: int,
+    ) -> None:
+        """The first goes by the main thread; a later one never overtakes."""
+        for i in range(21):
+            draw(photos / f"z{i:02d}.png", i)
+        workers: set[str] = set()
+        usual = ImagePipeline.record_photos
+        both = threading.Barrier(threads)
+
+        def record(self: ImagePipeline, given: list[Photo], **options: bool) -> object:
+            if len(given) > 1 and len(workers) < threads:
+                both.wait(30)
+                workers.add(threading.current_thread().name)
+                assert torch.get_num_threads() == 1
+            return usual(self, given, **options)
+
+        monkeypatch.setattr(ImagePipeline, "record_photos", record)
+        out = tmp_path / "maps"
+        run("explain", photos, "--out", out, "--format", "json", "--quiet")
+        kept = (out / ".whyformer-records-0.jsonl").read_text().splitlines()
+        names = [json.loads(line)["name"] for line in kept]
+        assert len(names) == 24
+        assert names == sorted(names)
+        assert len(workers) == threads
+        assert ("MainThread" in workers) == (threads == 1)
+
     def test_no_room_after_all(
         self, run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What does not fit is tried in halves, and so is what follows."""
+        monkeypatch.setattr("whyformer.memory.THREADS", 1)
         for i in range(6):
             draw(photos / f"z{i}.png", i)
         sizes = record_sizes(monkeypatch, room=2)
         run("explain", photos, "--out", tmp_path / "maps", "--format", "json")
         assert sizes == [1, 8, 4, 2, 2, 4, 2, 2]
         assert len(results(tmp_path / "maps")) == 9
+
+
+class TestCrew:
+    """How work is shared, by the memory, the cores and the inputs that wait."""
+
+    def test_every_core_has_work(self, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("whyformer.memory.free_bytes", lambda device: 2**40)
+        assert crew_for(2**20, CPU) == Crew(8, threads, 1)
+        assert crew_for(2**20, CPU, waiting=4) == Crew(4 // threads, threads, 1)
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+        assert crew_for(2**20, CPU) == Crew(8, 4, 16)
+
+    def test_little_memory_makes_it_smaller(
+        self, threads: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A way back takes twice the graph, and all of it a quarter of what is free."""
+        monkeypatch.setattr("whyformer.memory.free_bytes", lambda device: 8 * 6 * 2**20)
+        assert crew_for(2**20, CPU) == Crew(6 // threads, threads, 1)
+        assert crew_for(6 * 2**20, CPU) == Crew(1, 1, threads)
+        assert crew_for(2**40, CPU) == Crew(1, 1, threads)
+
+    def test_what_may_not_work_abreast_does_not(self, threads: int) -> None:
+        assert crew_for(2**20, CPU, abreast=False).threads == 1
+        assert crew_for(2**20, torch.device("meta")).threads == 1
 
 
 def record_sizes(monkeypatch: pytest.MonkeyPatch, room: int = 99) -> list[int]:

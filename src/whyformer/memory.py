@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ from whyformer.methods.maps import Memory
 MOST_BYTES = 512 * 2**20
 #: inputs that go through a model together at most: on a CPU more of them gain nothing
 TOGETHER, TOGETHER_ON_DEVICE = 8, 32
+#: threads at most that explain beside one another on a CPU; of more cores each of them has several
+THREADS = 4
 #: of the free memory, inputs together may take a quarter, and a way back about twice their graph
 SHARE, WAY_BACK = 4, 2
 
@@ -69,12 +72,30 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(part)
 
 
-def together(bytes_of_one: int, device: torch.device) -> int:
-    """How many inputs may go through a model together, by the graph of one and the free memory."""
-    most = TOGETHER if device.type == "cpu" else TOGETHER_ON_DEVICE
-    free = free_bytes(device)
-    room = most if free is None else free // (SHARE * WAY_BACK * max(1, bytes_of_one))
-    return max(1, min(most, room))
+@dataclass(frozen=True)
+class Crew:
+    """How many inputs go through a model together, and the threads that take so many each."""
+
+    together: int
+    threads: int = 1
+    cores_each: int = 1
+
+
+def crew_for(
+    bytes_of_one: int, device: torch.device, waiting: int | None = None, abreast: bool = True
+) -> Crew:
+    """As many inputs at a time as the free memory holds, by the graph of one.
+
+    On a CPU by several threads, where they may work ``abreast``: all cores as one team stop at each
+    of many small steps until the last of them has come. ``waiting``: how many inputs there are.
+    """
+    on_cpu = device.type == "cpu"
+    most, free = TOGETHER if on_cpu else TOGETHER_ON_DEVICE, free_bytes(device)
+    room = free // (SHARE * WAY_BACK * max(1, bytes_of_one)) if free is not None else most
+    cores = torch.get_num_threads()
+    threads = max(1, min(THREADS, cores, room)) if on_cpu and abreast else 1
+    share = most if waiting is None else -(-waiting // threads)
+    return Crew(max(1, min(most, room // threads, share)), threads, cores // threads)
 
 
 def in_parts(call: Callable[[Tensor], Tensor], inputs: Tensor, device: torch.device) -> Tensor:

@@ -1,4 +1,4 @@
-"""Work beside the model's: what comes next is read, and what is done is written, by threads."""
+"""Work by threads: what comes next is read, or explained, and what is done is written."""
 
 from __future__ import annotations
 
@@ -19,12 +19,19 @@ def read_ahead(
     waiting: Iterable[T], read: Callable[[T], R]
 ) -> Generator[tuple[T, Future[R]], None, None]:
     """Everything in order, read while the caller works on what came before."""
-    with ThreadPoolExecutor(READERS, initializer=work_alone) as pool:
+    return in_order(waiting, read, READERS, AHEAD, cores=1)
+
+
+def in_order(
+    waiting: Iterable[T], call: Callable[[T], R], threads: int, ahead: int, cores: int
+) -> Generator[tuple[T, Future[R]], None, None]:
+    """Everything in its order; ``threads`` work on what comes next, each with so many ``cores``."""
+    with ThreadPoolExecutor(threads, initializer=work_with, initargs=(cores,)) as pool:
         begun: deque[tuple[T, Future[R]]] = deque()
         try:
             for each in waiting:
-                begun.append((each, pool.submit(read, each)))
-                if len(begun) > AHEAD:
+                begun.append((each, pool.submit(call, each)))
+                if len(begun) > ahead:
                     yield begun.popleft()
             while begun:
                 yield begun.popleft()
@@ -40,7 +47,7 @@ class WriteBehind:
     """
 
     def __enter__(self) -> WriteBehind:
-        self._pool = ThreadPoolExecutor(1, initializer=work_alone)
+        self._pool = ThreadPoolExecutor(1, initializer=work_with, initargs=(1,))
         self._begun: deque[Future[Any]] = deque()
         return self
 
@@ -56,8 +63,8 @@ class WriteBehind:
                 future.result()
 
 
-def work_alone() -> None:
-    """What torch does for this thread is done by it alone.
+def work_with(cores: int) -> None:
+    """What torch does for this thread is done by so many cores.
 
     OpenMP makes a team for each thread that asks, and where there are more of them than cores, no
     team waits awake for its next step: an explanation's many small steps then take twice as long.
@@ -66,4 +73,4 @@ def work_alone() -> None:
     from threadpoolctl import threadpool_limits
 
     torch.get_num_threads()  # torch sets a thread up when it is first asked, which would undo this
-    threadpool_limits(1, user_api="openmp")
+    threadpool_limits(cores, user_api="openmp")

@@ -208,7 +208,8 @@ def _explain(
     known = None if known is None else len(range(known)[rank::processes])
     silent = options.quiet or results is None or rank > 0
     label = "explaining" + (f" 1/{processes}" if processes > 1 else "")
-    work = Together(options, why, rows=results is None or results.ending in WITH_ROWS)
+    rows = results is None or results.ending in WITH_ROWS
+    work = Together(options, why, rows, known)
     done = before = failed = 0
 
     def waiting() -> Iterator[Entry]:

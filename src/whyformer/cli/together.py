@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -17,15 +18,16 @@ from whyformer.cli.inputs import CliInput, beside, held_input, read_input
 from whyformer.cli.results import Entry
 from whyformer.cli.writing import as_prompt
 from whyformer.errors import InputError
-from whyformer.memory import together
+from whyformer.memory import Crew, crew_for
 from whyformer.methods import get_method
 from whyformer.models.images import ImagePipeline, Photo
+from whyformer.overlapping import in_order
 
 if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline
     from whyformer.render.sheet import Sheet
 
-Found = Iterator[tuple[Entry, "Sheet | InputError"]]
+Found = tuple[Entry, "Sheet | InputError"]
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,25 @@ class Read:
         return self.why is other.why and self.photo.pixels.shape == other.photo.pixels.shape
 
 
+#: what goes through the model together, or an input that cannot be read
+Group = list[Read] | tuple[Entry, InputError]
+
+
 class Together:
     """Explains inputs in their order; neighbours of one size go through the model together.
 
     Each gets what it would get alone. ``rows``: what the results are drawn from has a row for
-    every token.
+    every token. ``count``: how many inputs there are, where that is known.
     """
 
-    def __init__(self, options: argparse.Namespace, why: Pipeline | None, rows: bool) -> None:
-        self._options, self._rows = options, rows
+    def __init__(
+        self, options: argparse.Namespace, why: Pipeline | None, rows: bool, count: int | None
+    ) -> None:
+        self._options, self._rows, self._count = options, rows, count
         self._loaded = {why.takes: why} if why is not None else {}
-        self._loading = Lock()
-        #: the first goes alone, and tells how much memory one takes
+        self._loading, self._alone = Lock(), Lock()
+        #: the first photo goes alone, and tells how much memory one takes
+        self._crew: Crew | None = None
         self._most = 1
 
     def read(self, entry: Entry) -> Read:
@@ -76,8 +85,23 @@ class Together:
             photo = why.photo(as_prompt(why, given, options))
         return Read(entry, given, why, photo)
 
-    def explain(self, ready: Iterable[tuple[Entry, Future[Read]]]) -> Found:
+    def explain(self, ready: Iterable[tuple[Entry, Future[Read]]]) -> Iterator[Found]:
         """A sheet for each input, or what is wrong with it."""
+        groups = self._groups(ready)
+        for group in groups:
+            yield from self._explain(group)
+            if self._crew is not None and self._crew.threads > 1:
+                yield from self._abreast(groups, self._crew)
+
+    def _abreast(self, groups: Iterator[Group], crew: Crew) -> Iterator[Found]:
+        """The same by several threads; one group waits for each of them."""
+        begun = in_order(groups, self._explain, crew.threads, crew.threads, crew.cores_each)
+        with closing(begun):
+            for _, found in begun:
+                yield from found.result()
+
+    def _groups(self, ready: Iterable[tuple[Entry, Future[Read]]]) -> Iterator[Group]:
+        """Neighbours that go together, as many as may; what cannot be read stands alone."""
         few: list[Read] = []
         for entry, future in ready:
             try:
@@ -86,39 +110,43 @@ class Together:
                 yield entry, error
                 continue
             if few and not (len(few) < self._most and few[-1].goes_with(read)):
-                yield from self._explain(few)
+                yield few
                 few = []
             few.append(read)
-        yield from self._explain(few)
+        if few:
+            yield few
 
-    def _explain(self, few: Sequence[Read]) -> Found:
+    def _explain(self, group: Group) -> list[Found]:
         """What fails together is tried in halves, so that one bad input, or no room, is no harm."""
-        if not few:
-            return
+        if isinstance(group, tuple):
+            return [group]
         try:
-            sheets = self._sheets(few)
+            sheets = self._sheets(group)
         except (InputError, torch.OutOfMemoryError) as error:
-            if len(few) > 1:
+            if len(group) > 1:
+                half = len(group) // 2
                 if isinstance(error, torch.OutOfMemoryError):
-                    self._most = len(few) // 2
-                yield from self._explain(few[: len(few) // 2])
-                yield from self._explain(few[len(few) // 2 :])
-                return
+                    self._most = half
+                return self._explain(group[:half]) + self._explain(group[half:])
             if not isinstance(error, InputError):
                 raise
-            yield few[0].entry, error
-            return
-        yield from ((read.entry, sheet) for read, sheet in zip(few, sheets, strict=True))
+            return [(group[0].entry, error)]
+        return [(read.entry, sheet) for read, sheet in zip(group, sheets, strict=True)]
 
-    def _sheets(self, few: Sequence[Read]) -> list[Sheet]:
+    def _sheets(self, few: list[Read]) -> list[Sheet]:
         why, options = few[0].why, self._options
         photos = [read.photo for read in few if read.photo is not None]
         if not photos or not isinstance(why, ImagePipeline):
-            return [explain_one(why, few[0].given, options)]
+            with self._alone:  # not every tokenizer may be asked by two threads
+                return [explain_one(why, few[0].given, options)]
         method = get_method(options.method or why.usual)
         recorded = why.record_photos(photos, remember=False, maps=method.maps or self._rows)
-        if self._most == 1:
-            self._most = together(recorded.bytes, recorded.logits.device)
+        if self._crew is None:
+            # what counts its forwards draws bars, or draws from torch's one generator
+            abreast = method.built_in and not method.progress(True)
+            device, waiting = recorded.logits.device, self._count and self._count - 1
+            self._crew = crew_for(recorded.bytes, device, waiting, abreast)
+            self._most = self._crew.together
         asked, named = question(recorded, options)
         found = recorded.explain_each(*asked, **named, matrix=self._rows)
         return [
