@@ -137,6 +137,11 @@ class TestCrew:
         assert crew_for(6 * 2**20, CPU) == Crew(1, 1, threads)
         assert crew_for(2**40, CPU) == Crew(1, 1, threads)
 
+    def test_large_models_go_in_small_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The graphs of a DeiT-Tiny, a ViT-B and a ViT-L, in MiB."""
+        monkeypatch.setattr("whyformer.memory.free_bytes", lambda device: 2**40)
+        assert [crew_for(size * 2**20, CPU).together for size in (39, 156, 411)] == [8, 2, 1]
+
     def test_what_may_not_work_abreast_does_not(self, threads: int) -> None:
         assert crew_for(2**20, CPU, abreast=False).threads == 1
         assert crew_for(2**20, torch.device("meta")).threads == 1

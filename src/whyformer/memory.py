@@ -19,6 +19,9 @@ from whyformer.methods.maps import Memory
 MOST_BYTES = 512 * 2**20
 #: inputs that go through a model together at most: on a CPU more of them gain nothing
 TOGETHER, TOGETHER_ON_DEVICE = 8, 32
+#: bytes of graphs that go together on a CPU at most: larger models gain nothing by more, and such a
+#: group is a step of the bar, and what Ctrl-C waits for
+GROUP_BYTES = 320 * 2**20
 #: threads at most that explain beside one another on a CPU; of more cores each of them has several
 THREADS = 4
 #: of the free memory, inputs together may take a quarter, and a way back about twice their graph
@@ -89,9 +92,10 @@ def crew_for(
     On a CPU by several threads, where they may work ``abreast``: all cores as one team stop at each
     of many small steps until the last of them has come. ``waiting``: how many inputs there are.
     """
-    on_cpu = device.type == "cpu"
-    most, free = TOGETHER if on_cpu else TOGETHER_ON_DEVICE, free_bytes(device)
-    room = free // (SHARE * WAY_BACK * max(1, bytes_of_one)) if free is not None else most
+    on_cpu, size = device.type == "cpu", max(1, bytes_of_one)
+    most = min(TOGETHER, GROUP_BYTES // size) if on_cpu else TOGETHER_ON_DEVICE
+    free = free_bytes(device)
+    room = free // (SHARE * WAY_BACK * size) if free is not None else TOGETHER
     cores = torch.get_num_threads()
     threads = max(1, min(THREADS, cores, room)) if on_cpu and abreast else 1
     share = most if waiting is None else -(-waiting // threads)
