@@ -74,6 +74,8 @@ def test_all_methods_are_the_papers_first(run: Run, tmp_path: Path) -> None:
         (["perturbation", "--methods", "rolout"], "unknown method 'rolout'; did you mean"),
         (["perturbation", "--limit", "0"], "--limit 0: expected at least 1"),
         (["perturbation", "--preset", "papr"], "unknown preset 'papr'"),
+        (["perturbation", "--grain", "words"], "unknown grain 'words'"),
+        (["erasure", "--grain", "patches"], "grain is of images' maps, and erasure is for other"),
         (["rationales", "--cut", "middle"], "unknown cut 'middle'"),
         (["perturbation", "--data", "nowhere"], "nowhere"),
         (["grid", "--confidence", "50"], "confidence 50.0; expected a probability from 0 to 1"),

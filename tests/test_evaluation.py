@@ -22,7 +22,7 @@ from whyformer.evaluation.data.samples import ImageSample, Samples, Scenes
 from whyformer.evaluation.run.cache import Cache
 from whyformer.evaluation.run.runner import read_records
 from whyformer.evaluation.tasks.perturbation import DIRECTIONS, SHARES, perturb
-from whyformer.evaluation.tasks.pictures import Answers, logits_of
+from whyformer.evaluation.tasks.pictures import GRAINS, Answers, logits_of
 from whyformer.methods import registry
 from whyformer.methods.question import Answer, Question
 
@@ -100,6 +100,33 @@ class TestPerturbation:
         found = answers.maps("lrp", [3], (96, 96))[3]
         expected = why.record_picture(pixels).explain(3, "lrp").input_relevance[0]
         np.testing.assert_allclose(found, expected.double().numpy(), atol=1e-7)
+
+    def test_at_the_same_grain(self, why: Any, tmp_path: Path) -> None:
+        """LRP's patches have the sums of their pixels; what ends at patches stays as it is."""
+        pixels = why.read(Scenes(1, 1)[0].image)
+        answers = [Answers(why, pixels, "stable", Cache(), grain) for grain in GRAINS]
+        fine, coarse = (each.maps("lrp", [3], (12, 12))[3] for each in answers)
+        whole = why.record_picture(pixels).explain(3, "lrp").input_relevance[0].double().numpy()
+        sums = np.zeros((12, 12))
+        for y, x in np.ndindex(96, 96):
+            sums[y // 8, x // 8] += whole[y, x]
+        np.testing.assert_allclose(coarse, sums, atol=1e-6)
+        assert not np.allclose(fine, sums)
+        same = [each.maps("witness", [3], (96, 96))[3] for each in answers]
+        np.testing.assert_array_equal(*same)
+
+    def test_a_run_has_one_grain(self, why: Any, tmp_path: Path) -> None:
+        arguments = {"methods": ["lrp"], "limit": 2, "cache": tmp_path / "maps", "progress": False}
+        told = [
+            evaluate("perturbation", why, grain=grain, out=tmp_path / grain, **arguments)
+            for grain in GRAINS
+        ]
+        assert "patches" not in told[0].summary
+        assert "all maps of patches" in told[1].summary
+        areas = [figures(tmp_path / grain)["perturbation"]["lrp"] for grain in GRAINS]
+        assert areas[0] != areas[1]
+        with pytest.raises(InputError, match="another grain"):
+            evaluate("perturbation", why, out=tmp_path / "patches", **arguments)
 
     def test_both_classes_of_specific_methods(self, why: Any, tmp_path: Path) -> None:
         evaluate("perturbation", why, methods=FEW, limit=3, out=tmp_path, progress=False)

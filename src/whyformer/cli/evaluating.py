@@ -93,6 +93,12 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="pointing: leave out samples whose objects are not the model's surest classes",
     )
+    parser.add_argument(
+        "--grain",
+        default="pixels",
+        help="images: methods that reach the pixels are taken there (pixels, the default), or by "
+        "sums over patches, as all others are (patches)",
+    )
     texts = parser.add_argument_group("texts")
     texts.add_argument(
         "--cut",

@@ -25,6 +25,7 @@ from whyformer.evaluation.tasks.erasure import REMOVALS, Erasure
 from whyformer.evaluation.tasks.grid import Grid
 from whyformer.evaluation.tasks.known import COUNT, Known, KnownTruth
 from whyformer.evaluation.tasks.perturbation import Perturbation
+from whyformer.evaluation.tasks.pictures import GRAINS, PIXELS, ImageTask
 from whyformer.evaluation.tasks.pointing import Pointing
 from whyformer.evaluation.tasks.rationales import COUNTS, Rationales, eraser_lines
 from whyformer.evaluation.tasks.saco import Saco
@@ -75,6 +76,7 @@ def evaluate(
     cut: str = "head",
     longest: int | None = None,
     removal: str = "mask",
+    grain: str = PIXELS,
     confidence: float = CONFIDENCE,
     known: bool = False,
     out: str | Path,
@@ -88,14 +90,16 @@ def evaluate(
     detectors and "captions" for two towers, on samples whose truth is known. ``data``: a folder or
     file, samples of your own, or None for the embedded ones; ``limit`` takes evenly chosen samples,
     or so many grids, whose photos the model must recognise with a probability of ``confidence``.
-    ``known`` lets pointing leave out the samples whose objects are not the model's surest classes.
+    ``grain`` ("pixels", "patches") takes methods that reach the pixels there, or by the sums of
+    their patches as all others. ``known`` lets pointing leave out the samples whose objects are not
+    the model's surest classes.
     ``split`` is a part of an ERASER directory or a Hugging Face data set. For texts: ``cut`` is
     what is read of a long document ("head", "tail", "windows"), ``longest`` reads fewer word pieces
     than the model could, and ``removal`` ("mask", "delete") is how erasure takes words away.
     ``out`` keeps the run, which can be resumed, also with more methods; ``cache`` keeps the maps
     for other runs. A method may have options: "generic_attention:gradient=libra".
     """
-    task = make_task(benchmark, preset, cut, removal)
+    task = make_task(benchmark, preset, cut, removal, grain)
     if known and not isinstance(task, KnownTruth | Pointing):
         raise InputError(f"known chooses samples for pointing, and the benchmark is {benchmark}")
     if why.kind != task.kind:
@@ -147,17 +151,23 @@ def evaluate(
     return result
 
 
-def make_task(benchmark: str, preset: str, cut: str, removal: str) -> Task:
+def make_task(benchmark: str, preset: str, cut: str, removal: str, grain: str) -> Task:
     for kind, name, known in (
         ("benchmark", benchmark, BENCHMARKS),
         ("cut", cut, CUTS),
         ("removal", removal, REMOVALS),
+        ("grain", grain, GRAINS),
     ):
         if name not in known:
             raise UnknownNameError(f"unknown {kind} {name!r}; {nearest(name, known)}")
     get_preset(preset)
     options = {Rationales.name: {"cut": cut}, Erasure.name: {"cut": cut, "removal": removal}}
-    return BENCHMARKS[benchmark](preset, **options.get(benchmark, {}))
+    chosen = BENCHMARKS[benchmark]
+    if issubclass(chosen, ImageTask):
+        options[benchmark] = {"grain": grain}
+    elif grain != PIXELS:
+        raise InputError(f"grain is of images' maps, and {benchmark} is for other models")
+    return chosen(preset, **options.get(benchmark, {}))
 
 
 def open_samples(

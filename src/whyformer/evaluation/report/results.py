@@ -85,6 +85,8 @@ class Result:
             f"{self.benchmark}: {self.facts['model']} on {self.facts['data']}, {self.samples} "
             f"samples, preset {self.facts['preset']}"
         )
+        if self.facts.get("grain") == "patches":
+            said += ", all maps of patches"
         if self.failures:
             key, reason = next(iter(self.failures.items()))
             said += f"; {len(self.failures)} could not be measured (the first, {key}: {reason})"

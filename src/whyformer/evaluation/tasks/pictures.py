@@ -27,6 +27,21 @@ from whyformer.models.pipeline import Pipeline
 from whyformer.tokens import upsampled
 
 
+def patches_of(answer: Explanation) -> np.ndarray:
+    return answer.tokens.to_map(answer.relevance)[0].float().cpu().numpy()
+
+
+def map_of(answer: Explanation) -> np.ndarray:
+    """Of the pixels where the method reaches them, else of the patches."""
+    pixels = answer.input_relevance
+    return patches_of(answer) if pixels is None else pixels[0].float().cpu().numpy()
+
+
+PIXELS = "pixels"
+#: how a map is read from an explanation
+GRAINS = {PIXELS: map_of, "patches": patches_of}
+
+
 @dataclass(frozen=True)
 class Picture:
     """A sample with its image as the model reads it, from 0 to 1, before normalisation."""
@@ -43,12 +58,20 @@ class Picture:
 class Answers(TimedAnswers):
     """What methods say about one picture, each from a recording of its own."""
 
-    def __init__(self, why: ImagePipeline, pixels: Tensor, preset: str, cache: Cache) -> None:
+    def __init__(
+        self,
+        why: ImagePipeline,
+        pixels: Tensor,
+        preset: str,
+        cache: Cache,
+        grain: str = PIXELS,
+    ) -> None:
         given = b""
         if cache.folder is not None:
-            given = str(tuple(pixels.shape)).encode() + pixels.numpy().tobytes()
+            shown = (*pixels.shape, *(() if grain == PIXELS else (grain,)))
+            given = str(shown).encode() + pixels.numpy().tobytes()
         super().__init__(why, preset, cache, given, lambda: logits_of(why, pixels))
-        self.why, self._pixels = why, pixels
+        self.why, self._pixels, self._read = why, pixels, GRAINS[grain]
 
     @property
     def predicted(self) -> int:
@@ -64,20 +87,27 @@ class Answers(TimedAnswers):
     ) -> dict[int, np.ndarray]:
         """A map for each target; a class-agnostic method makes one for all of them.
 
-        Methods that reach the pixels are taken there, others are upsampled from the patches.
+        Maps of patches are upsampled.
         """
         chosen = get_method(method)
         wanted = list(dict.fromkeys(targets))
         asked: list[int | None] = [*wanted] if chosen.class_specific else [None]
         record = cache(lambda: self.why.record_picture(self._pixels, chosen.maps))
-        found = [enlarged(self.ask(record, method, target, map_of), size) for target in asked]
+        found = [enlarged(self.ask(record, method, target, self._read), size) for target in asked]
         return dict(
             zip(wanted, found if chosen.class_specific else found * len(wanted), strict=True)
         )
 
 
+@dataclass(frozen=True)
 class ImageTask(Task):
-    """A benchmark of image models."""
+    """A benchmark of image models.
+
+    ``grain``: methods that reach the pixels are taken there ("pixels"), or by the sums of their
+    patches, as all others are ("patches").
+    """
+
+    grain: str = PIXELS
 
     kind = "image"
     #: straight to the model's size, so that masks fit; else by the model's own preprocessing
@@ -91,7 +121,7 @@ class ImageTask(Task):
         self, why: Pipeline, prepared: Picture, methods: Sequence[str], cache: Cache
     ) -> Iterator[tuple[str, Record]]:
         assert isinstance(why, ImagePipeline)
-        answers = Answers(why, prepared.pixels, self.preset, cache)
+        answers = Answers(why, prepared.pixels, self.preset, cache, self.grain)
         for method in methods:
             record = self.measure_one(prepared, answers, method)
             yield method, {**record, **answers.clock.cost(method)}
@@ -99,13 +129,6 @@ class ImageTask(Task):
     @abstractmethod
     def measure_one(self, picture: Picture, answers: Answers, method: str) -> Record:
         """Everything that the figures need of one picture and one method."""
-
-
-def map_of(answer: Explanation) -> np.ndarray:
-    """Of the pixels where the method reaches them, else of the patches."""
-    pixels = answer.input_relevance
-    found = answer.tokens.to_map(answer.relevance) if pixels is None else pixels
-    return found[0].float().cpu().numpy()
 
 
 def enlarged(heat: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -71,7 +71,9 @@ class Sanity(ImageTask):
         self, why: ImagePipeline, pixels: Tensor, method: str, asked: int, size: tuple[int, int]
     ) -> np.ndarray:
         """Of another model or picture, which no cache keeps."""
-        return Answers(why, pixels, self.preset, Cache()).maps(method, [asked], size)[asked]
+        return Answers(why, pixels, self.preset, Cache(), self.grain).maps(method, [asked], size)[
+            asked
+        ]
 
     def measures(self) -> list[Measure]:
         few = partial(Measure, less_is_better=True)
