@@ -1,9 +1,9 @@
 """Put measured tables and plots into docs/results.md: `make results RUNS=runs`.
 
-The page's text is written by hand. Tables and plots of runs that are not in RUNS stay as they are,
-and are named. Between `<!-- tables: NAME -->` and `<!-- end -->` stand the
+The page's text is written by hand. Between `<!-- tables: NAME -->` and `<!-- end -->` stand the
 tables of the run in RUNS/NAME, and `results/NAME.PLOT.svg` are its plots; the page's own commands
-make the runs.
+make the runs. Tables and plots of runs that are not there, or not finished, stay as they are, and
+these runs are named.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLOT = re.compile(r"\]\((results/(\w[\w-]*)\.(\S+)\.svg)\)")
 
 def main(runs: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    absent = [run for _, run, _ in TABLES.findall(page) if not (runs / run).is_dir()]
+    absent = [run for _, run, _ in TABLES.findall(page) if not (runs / run / "table.md").is_file()]
 
     def measured(found: re.Match[str]) -> str:
         return found[0] if found[2] in absent else found[1] + tables(runs / found[2]) + found[3]
@@ -31,7 +31,7 @@ def main(runs: Path) -> None:
         if run not in absent:
             write_whole(PAGE.parent / place, (runs / run / "plots" / f"{plot}.svg").read_bytes())
     for run in absent:
-        print(f"no run {runs / run}: its tables stay as they are")
+        print(f"no finished run {runs / run}: its tables stay as they are")
 
 
 def tables(run: Path) -> str:
