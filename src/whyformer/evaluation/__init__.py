@@ -92,10 +92,10 @@ def evaluate(
     or so many grids, whose photos the model must recognise with a probability of ``confidence``.
     ``grain`` ("pixels", "patches") takes methods that reach the pixels there, or by the sums of
     their patches as all others. ``known`` lets pointing leave out the samples whose objects are not
-    the model's surest classes.
-    ``split`` is a part of an ERASER directory or a Hugging Face data set. For texts: ``cut`` is
-    what is read of a long document ("head", "tail", "windows"), ``longest`` reads fewer word pieces
-    than the model could, and ``removal`` ("mask", "delete") is how erasure takes words away.
+    the model's surest classes. ``split`` is a part of an ERASER directory or a Hugging Face data
+    set. For texts: ``cut`` is what is read of a long document ("head", "tail", "windows"),
+    ``longest`` reads fewer word pieces than the model could, and ``removal`` ("mask", "delete") is
+    how erasure takes words away.
     ``out`` keeps the run, which can be resumed, also with more methods; ``cache`` keeps the maps
     for other runs. A method may have options: "generic_attention:gradient=libra".
     """
@@ -144,7 +144,8 @@ def evaluate(
     measures = task.measures()
     records = read_records(folder)
     result = make_result(benchmark, measures, chosen, samples.keys, records, facts)
-    result = replace(result, published=published(benchmark, why, samples, measures))
+    if grain == PIXELS:  # the paper's own
+        result = replace(result, published=published(benchmark, why, samples, measures))
     save_report([result], folder)
     if isinstance(task, Rationales):
         save_rationales(chosen, samples.keys, folder)
