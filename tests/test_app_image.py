@@ -287,6 +287,16 @@ def test_the_keyboard_alone(visit: Any) -> None:
     assert page.get_by_role("status").first.inner_text() == "Why “8”, why “9”?"
 
 
+def test_skipping_to_the_explanation_keeps_the_question(visit: Any) -> None:
+    page = visit("#model=demo-vision&class=9&opacity=30")
+    settled(page, "Why “9”?")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.locator(":focus").get_attribute("id") == "view"
+    assert page.url.endswith("class=9&opacity=30")
+    settled(page, "Why “9”?")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_narrow_screen_needs_no_sideways_scrolling(visit: Any, scheme: str) -> None:
     page = visit("#model=demo-vision&all=1", width=375, scheme=scheme)

@@ -303,5 +303,10 @@ byId("cancel").addEventListener("click", () => {
   byId("view").removeAttribute("aria-busy");
   say("Cancelled.");
 });
+// The address holds the question, so this link must not become the address.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("view").focus();
+});
 addEventListener("hashchange", restore);
 restore();
