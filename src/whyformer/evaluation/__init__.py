@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from whyformer.evaluation.tasks.erasure import REMOVALS, Erasure
 from whyformer.evaluation.tasks.grid import Grid
 from whyformer.evaluation.tasks.known import COUNT, Known, KnownTruth
 from whyformer.evaluation.tasks.perturbation import Perturbation
-from whyformer.evaluation.tasks.pictures import GRAINS, PIXELS, ImageTask
+from whyformer.evaluation.tasks.pictures import GRAINS, PIXELS
 from whyformer.evaluation.tasks.pointing import Pointing
 from whyformer.evaluation.tasks.rationales import COUNTS, Rationales, eraser_lines
 from whyformer.evaluation.tasks.saco import Saco
@@ -63,6 +63,9 @@ BENCHMARKS: dict[str, type[Task]] = {
     )
 }
 
+#: what some benchmarks let one choose, the usual first
+OPTIONS: dict[str, Collection[str]] = {"cut": CUTS, "removal": REMOVALS, "grain": GRAINS}
+
 
 def evaluate(
     benchmark: str,
@@ -99,9 +102,11 @@ def evaluate(
     ``out`` keeps the run, which can be resumed, also with more methods; ``cache`` keeps the maps
     for other runs. A method may have options: "generic_attention:gradient=libra".
     """
-    task = make_task(benchmark, preset, cut, removal, grain)
+    task = make_task(benchmark, preset, cut=cut, removal=removal, grain=grain)
     if known and not isinstance(task, KnownTruth | Pointing):
         raise InputError(f"known chooses samples for pointing, and the benchmark is {benchmark}")
+    if confidence != CONFIDENCE and not isinstance(task, Grid):
+        raise InputError(f"confidence chooses photos for grids, and the benchmark is {benchmark}")
     if why.kind != task.kind:
         needs = task.needs if isinstance(task, KnownTruth) else f"{task.kind}s"
         given = f"reads {why.kind}s" if why.kind == why.takes else f"is made for {why.kind}"
@@ -152,23 +157,19 @@ def evaluate(
     return result
 
 
-def make_task(benchmark: str, preset: str, cut: str, removal: str, grain: str) -> Task:
-    for kind, name, known in (
-        ("benchmark", benchmark, BENCHMARKS),
-        ("cut", cut, CUTS),
-        ("removal", removal, REMOVALS),
-        ("grain", grain, GRAINS),
-    ):
+def make_task(benchmark: str, preset: str, **options: str) -> Task:
+    """An option that a benchmark does not have may only be left at its first, usual value."""
+    for kind, name in (("benchmark", benchmark), *options.items()):
+        known = BENCHMARKS if kind == "benchmark" else OPTIONS[kind]
         if name not in known:
             raise UnknownNameError(f"unknown {kind} {name!r}; {nearest(name, known)}")
     get_preset(preset)
-    options = {Rationales.name: {"cut": cut}, Erasure.name: {"cut": cut, "removal": removal}}
-    chosen = BENCHMARKS[benchmark]
-    if issubclass(chosen, ImageTask):
-        options[benchmark] = {"grain": grain}
-    elif grain != PIXELS:
-        raise InputError(f"grain is of images' maps, and {benchmark} is for other models")
-    return chosen(preset, **options.get(benchmark, {}))
+    task = BENCHMARKS[benchmark]
+    own = {field.name for field in fields(task)}
+    for option, value in options.items():
+        if option not in own and value != next(iter(OPTIONS[option])):
+            raise InputError(f"{option} {value!r} was given, and {benchmark} has no {option}")
+    return task(preset, **{option: value for option, value in options.items() if option in own})
 
 
 def open_samples(
