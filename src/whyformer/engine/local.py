@@ -17,9 +17,12 @@ VANISHING = frozenset("celu elu gelu hardswish leaky_relu mish relu selu silu ta
 class Autograd(Operation):
     """A call with a small graph, which gives its gradient.
 
-    A lean one keeps its operands alone, and makes the graph when it is asked for.
+    A lean one keeps its operands alone, and makes the graph when it is asked for; where the
+    derivative is the same everywhere, it keeps not even these.
     """
 
+    #: whether the derivative is the same everywhere
+    linear = False
     #: of a lean one's operands, against being overwritten
     _guards: Sequence[Saved] = ()
 
@@ -28,17 +31,24 @@ class Autograd(Operation):
         self.call = call
 
     def run(self, *operands: Tensor) -> Any:
-        self.operands = [t.detach().requires_grad_() for t in operands]
         if self.lean:
-            self._guards = [Saved(t) for t in operands]
             with torch.no_grad():
-                result = self.call(*self.operands)
+                result = self.call(*operands)
+            self._keep(operands)
         else:
+            self.operands = [t.detach().requires_grad_() for t in operands]
             self.outputs = self.graph()
             result = self.outputs[0] if self.single else self.outputs
         if isinstance(result, tuple | list):
             return tuple(t.detach() if isinstance(t, Tensor) else t for t in result)
         return result.detach() if isinstance(result, Tensor) else result
+
+    def _keep(self, operands: Sequence[Tensor]) -> None:
+        if self.linear:
+            operands = [t.new_zeros(()).expand(t.shape) for t in operands]
+        else:
+            self._guards = [Saved(t) for t in operands]
+        self.operands = [t.detach().requires_grad_() for t in operands]
 
     def graph(self) -> Sequence[Tensor]:
         """The outputs, connected with the operands."""
@@ -51,6 +61,7 @@ class Autograd(Operation):
 
     @property
     def x(self) -> Tensor:
+        assert not (self.lean and self.linear), f"a lean {self.name} keeps no values"
         return self.operands[0].detach()
 
     @property
@@ -82,6 +93,7 @@ class Scale(Autograd):
 
     kind = "scale"
     transparent = True
+    linear = True
 
 
 class Softmax(Operation):

@@ -159,6 +159,8 @@ class Recorder(TorchFunctionMode):
         leaves, spec = tree_flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if self.is_activation(leaf)]
         constants = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        for place in places:
+            constants[place] = None
         made: type | None = None
 
         def call(*operands: Tensor) -> Any:

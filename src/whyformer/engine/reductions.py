@@ -16,6 +16,7 @@ class Reduction(Autograd):
     """A sum or mean over axes."""
 
     kind = "reduction"
+    linear = True
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class Reduction(Autograd):
 
     @property
     def terms(self) -> int:
-        return int(torch.tensor([self.x.shape[axis] for axis in self.axes]).prod())
+        return int(torch.tensor([self.shapes[0][axis] for axis in self.axes]).prod())
 
     def total(self) -> Tensor:
         return self.x.sum(self.axes, keepdim=self.keepdim)
@@ -51,4 +52,4 @@ class Reduction(Autograd):
         if not self.keepdim and s.ndim:
             for axis in self.axes:
                 s = s.unsqueeze(axis)
-        return s.expand_as(self.x) if to_input else s
+        return s.expand(self.shapes[0]) if to_input else s
