@@ -279,7 +279,7 @@ def memories() -> Iterator[str]:
 
 def middle_peak(**asked: Any) -> float:
     """Of three processes: the allocator scatters by a tenth."""
-    return statistics.median(measure("peak", **asked)["mib"] for _ in range(3))
+    return median(measure("peak", **asked)["mib"] for _ in range(3))
 
 
 def report(quick: bool) -> str:
