@@ -17,6 +17,7 @@ import pytest
 import whyformer
 from command_line import REVIEW, SOURCE, Run, typed
 from whyformer.cli import main
+from whyformer.methods import absent_methods
 from whyformer.models.catalogue import EMBEDDED
 
 
@@ -223,9 +224,15 @@ class TestListing:
 
     def test_methods(self, run: Run) -> None:
         _, output, _ = run("methods")
-        assert [line.split()[0] for line in output.splitlines()] == list(whyformer.methods())
-        entries = json.loads(run("methods", "--json")[1])
-        assert [entry["name"] for entry in entries] == list(whyformer.methods())
+        lines = {line.split()[0]: line for line in output.splitlines()}
+        absent = {name for name, line in lines.items() if "pip install 'whyformer[" in line}
+        assert list(lines) == sorted(lines)
+        assert lines.keys() - absent == whyformer.methods().keys()
+        assert absent == absent_methods().keys()
+        entries = {entry["name"]: entry for entry in json.loads(run("methods", "--json")[1])}
+        assert list(entries) == list(whyformer.methods())
+        assert entries["witness"]["reads"] == "attention, streams, gradient"
+        assert entries["rollout"]["paper"] == "Abnar and Zuidema"
 
     def test_models(self, run: Run) -> None:
         _, output, _ = run("models")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import subprocess
 import sys
 import warnings
 from collections import Counter
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ from whyformer.methods.attention_flow import _flow, _graph
 from whyformer.methods.question import Answer, Question
 from zoo import CASES, quick
 
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 CASE = {case.name: case for case in CASES}
 CAPTUM = {
     "input_x_gradient", "integrated_gradients", "lime", "saliency", "shapley_sampling",
@@ -48,6 +52,24 @@ def test_the_registry_names_every_method_with_one_line() -> None:
         assert method.summary
         assert "\n" not in method.summary
         assert method.class_specific == (method.name not in AGNOSTIC)
+
+
+def test_the_page_lists_what_each_says_of_itself_extras_too() -> None:
+    """Paper and year, cost, what it reads and where it works are said of every one."""
+    table = runpy.run_path(str(DOCS / "hooks" / "methods.py"))["table"]()
+    head, _, *lines = [line.strip("|").split("|") for line in table.splitlines()]
+    assert [cell.strip() for cell in head[:4]] == ["method", "paper", "cost", "reads"]
+    told = {line[0].strip(" `"): [cell.strip() for cell in line[1:]] for line in lines}
+    assert set(told) == set(whyformer.methods()) | CAPTUM
+    for name, (paper, cost, reads, *said, works) in told.items():
+        assert re.search(r"\b(19|20)\d\d$", paper), name
+        assert cost
+        assert works
+        assert set(said) <= {"yes", ""}
+        assert reads.endswith("the extra `captum`") is (name in CAPTUM)
+        assert not reads.startswith(";")
+    assert told["witness"][3:6] == ["yes", "yes", ""]
+    assert told["deeplift"][3:6] == ["yes", "yes", "yes"]
 
 
 @pytest.mark.skipif(find_spec("captum") is not None, reason="captum is installed")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from whyformer.methods import Method, methods
+from whyformer.methods import Method, absent_methods, methods
 
 MARK = "{{ methods }}"
 HEAD = (
-    "| method | paper | cost | class-specific | signed | complete | works on |\n"
-    "|---|---|---|---|---|---|---|"
+    "| method | paper | cost | reads | class-specific | signed | complete | works on |\n"
+    "|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -18,7 +18,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def table() -> str:
-    described = [m for m in methods().values() if m.built_in and m.facts is not None]
+    known = {**methods(), **absent_methods()}
+    described = [m for _, m in sorted(known.items()) if m.built_in and m.facts is not None]
     return "\n".join([HEAD, *(row(method) for method in described)])
 
 
@@ -29,6 +30,7 @@ def row(method: Method) -> str:
         f"`{method.name}`",
         f"{facts.paper} {facts.year}",
         facts.cost,
+        facts.reads + (f"; the extra `{method.needs}`" if method.needs else ""),
         *("yes" if said else "" for said in (method.class_specific, facts.signed, facts.complete)),
         facts.works,
     )

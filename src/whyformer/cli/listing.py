@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from whyformer.cli.asked import load_named
 from whyformer.cli.options import add_model_options, add_own_methods
 from whyformer.errors import InputError
 from whyformer.files import FILE, what_is
-from whyformer.methods import methods
+from whyformer.methods import absent_methods, methods
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.words import printable
 
@@ -51,14 +52,22 @@ def list_methods(options: argparse.Namespace) -> None:
     known = methods().values()
     if options.json:
         entries = [
-            {"name": m.name, "class_specific": m.class_specific, "summary": m.summary}
+            {
+                "name": m.name,
+                "class_specific": m.class_specific,
+                "summary": m.summary,
+                **(asdict(m.facts) if m.facts is not None else {}),
+            }
             for m in known
         ]
         print(json.dumps(entries, indent=1))
         return
-    width = max(len(method.name) for method in known)
-    for method in known:
+    absent = absent_methods()
+    listed = sorted([*known, *absent.values()], key=lambda method: method.name)
+    width = max(len(method.name) for method in listed)
+    for method in listed:
         scope = "" if method.class_specific else "  [same map for every class]"
+        scope += f"  [pip install 'whyformer[{method.needs}]']" if method.name in absent else ""
         print(f"{method.name:<{width}}  {method.summary}{scope}")
 
 

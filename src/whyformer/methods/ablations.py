@@ -11,7 +11,7 @@ from whyformer.methods.transformer_attribution import transformer_attribution
     "ablation_no_gradient",
     "ablation i: attention in the place of its gradient, rolled out",
     on_request=True,
-    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 1 B"),
+    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 1 B", "relevance of attention"),
 )
 def ablation_no_gradient(question: Question) -> Answer:
     """C = prod_b (I + E_h (A * R)^+)."""
@@ -22,7 +22,7 @@ def ablation_no_gradient(question: Question) -> Answer:
     "ablation_last_block",
     "ablation ii: the paper's method on the block next to the output alone",
     on_request=True,
-    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 2 B"),
+    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 2 B", "attention's gradient and relevance"),
 )
 def ablation_last_block(question: Question) -> Answer:
     """C = I + E_h (G * R)^+ of the last block."""
@@ -33,7 +33,7 @@ def ablation_last_block(question: Question) -> Answer:
     "ablation_second_block",
     "ablation iii: the paper's method on the second block from the input alone",
     on_request=True,
-    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 2 B"),
+    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 2 B", "attention's gradient and relevance"),
 )
 def ablation_second_block(question: Question) -> Answer:
     """C = I + E_h (G * R)^+ of the second block."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     "relevance to what excites and to what inhibits, shifted so that the sums agree "
     "(Nam et al. 2020)",
     on_request=True,
-    facts=Facts("Nam et al.", 2020, "1 F 1 B", signed=True, works="any model"),
+    facts=Facts("Nam et al.", 2020, "1 F 1 B", "relevance", signed=True, works="any model"),
 )
 def rap(question: Question) -> Answer:
     """Relative attributing propagation to the input, signed.
@@ -39,7 +39,9 @@ def rap(question: Question) -> Answer:
     "agf",
     "absolute contributions, guided by values times their gradients (Gur et al. 2021)",
     on_request=True,
-    facts=Facts("Gur, Ali and Wolf", 2021, "1 F 2 B", signed=True, works="any model"),
+    facts=Facts(
+        "Gur, Ali and Wolf", 2021, "1 F 2 B", "relevance, gradient", signed=True, works="any model"
+    ),
 )
 def agf(question: Question) -> Answer:
     """Attribution guided factorisation as it is on a Transformer: C + M - shift at every Linear.

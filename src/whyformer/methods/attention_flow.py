@@ -20,7 +20,9 @@ RESOLUTION = 2**20
     "(Abnar and Zuidema 2020)",
     class_specific=False,
     on_request=True,
-    facts=Facts("Abnar and Zuidema", 2020, "1 F, a maximum flow a token", works="one sequence"),
+    facts=Facts(
+        "Abnar and Zuidema", 2020, "1 F, a maximum flow a token", "attention", works="one sequence"
+    ),
 )
 def attention_flow(question: Question, *, progress: bool = False) -> Answer:
     """Max flow to every token, with (I + E_h A) / 2 as the capacities between the blocks."""

@@ -11,7 +11,14 @@ from whyformer.methods.registry import Facts, register
     "streams times their gradients, weighed by the attention that each token gets "
     "(Qiang et al. 2022)",
     on_request=True,
-    facts=Facts("Qiang et al.", 2022, "1 F 1 B", signed=True, works="self-attention"),
+    facts=Facts(
+        "Qiang et al.",
+        2022,
+        "1 F 1 B",
+        "attention, streams, gradient",
+        signed=True,
+        works="self-attention",
+    ),
 )
 def attcat(question: Question, *, gradient: str = "gradient") -> Answer:
     """sum_b (sum_d x_b g_b) * E_{h,query} A_b, signed; x_b is the stream that enters block b.
@@ -29,7 +36,7 @@ def attcat(question: Question, *, gradient: str = "gradient") -> Answer:
     "attention times the positive part of its gradient, averaged over blocks, heads and queries "
     "(Barkan et al. 2021)",
     on_request=True,
-    facts=Facts("Barkan et al.", 2021, "1 F 1 B", works="self-attention"),
+    facts=Facts("Barkan et al.", 2021, "1 F 1 B", "attention, gradient", works="self-attention"),
 )
 def grad_sam(question: Question, *, gradient: str = "gradient") -> Answer:
     """E_{b,h,query} (A_b * G_b^+).

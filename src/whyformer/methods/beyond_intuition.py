@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     "tam",
     "attention carried down from the last block, times its integrated gradient (Yuan et al. 2021)",
     on_request=True,
-    facts=Facts("Yuan et al.", 2021, "20 F 20 B", works="one sequence"),
+    facts=Facts(
+        "Yuan et al.",
+        2021,
+        "20 F 20 B",
+        "attention, gradients of scaled inputs",
+        works="one sequence",
+    ),
 )
 def tam(
     question: Question, *, steps: int = 20, gradient: str = "gradient", progress: bool = True
@@ -46,7 +52,13 @@ def tam(
     "attention, heads weighed by their gradients, rolled out, times the last map's integrated "
     "gradient (Chen et al. 2023)",
     on_request=True,
-    facts=Facts("Chen et al.", 2023, "20 F 21 B", works="one sequence"),
+    facts=Facts(
+        "Chen et al.",
+        2023,
+        "20 F 21 B",
+        "attention, gradients of scaled inputs",
+        works="one sequence",
+    ),
 )
 def bt_head(
     question: Question,
@@ -78,7 +90,13 @@ def bt_head(
     "attention, keys weighed by what their values do to their length, rolled out, times the last "
     "map's integrated gradient (Chen et al. 2023)",
     on_request=True,
-    facts=Facts("Chen et al.", 2023, "20 F 20 B", works="one sequence"),
+    facts=Facts(
+        "Chen et al.",
+        2023,
+        "20 F 20 B",
+        "attention, values, gradients of scaled inputs",
+        works="one sequence",
+    ),
 )
 def bt_token(
     question: Question,

@@ -24,7 +24,13 @@ ROWS_AT_ONCE = 16
     on_request=True,
     needs="captum",
     facts=Facts(
-        "Sundararajan et al.", 2017, "51 F 50 B", signed=True, complete=True, works="any model"
+        "Sundararajan et al.",
+        2017,
+        "51 F 50 B",
+        "gradients of inputs on the way from a baseline",
+        signed=True,
+        complete=True,
+        works="any model",
     ),
 )
 def integrated_gradients(
@@ -55,7 +61,7 @@ def integrated_gradients(
     "the input times its gradient (Shrikumar et al. 2016; by Captum)",
     on_request=True,
     needs="captum",
-    facts=Facts("Shrikumar et al.", 2016, "2 F 1 B", signed=True, works="any model"),
+    facts=Facts("Shrikumar et al.", 2016, "2 F 1 B", "gradient", signed=True, works="any model"),
 )
 def input_x_gradient(question: Question) -> Answer:
     """x * dy/dx: the first-order share of every pixel or embedding in y."""
@@ -69,7 +75,7 @@ def input_x_gradient(question: Question) -> Answer:
     "the size of the input's gradient (Simonyan et al. 2013; by Captum)",
     on_request=True,
     needs="captum",
-    facts=Facts("Simonyan et al.", 2013, "2 F 1 B", works="any model"),
+    facts=Facts("Simonyan et al.", 2013, "2 F 1 B", "gradient", works="any model"),
 )
 def saliency(question: Question) -> Answer:
     """|dy/dx|."""
@@ -84,7 +90,9 @@ def saliency(question: Question) -> Answer:
     "(Smilkov et al. 2017; by Captum)",
     on_request=True,
     needs="captum",
-    facts=Facts("Smilkov et al.", 2017, "26 F 25 B", works="any model"),
+    facts=Facts(
+        "Smilkov et al.", 2017, "26 F 25 B", "gradients of noisy copies", works="any model"
+    ),
 )
 def smoothgrad(question: Question, *, samples: int = 25, spread: float = 0.15) -> Answer:
     """The mean of |dy/dx| at x + noise, which has ``spread`` times the input's range.

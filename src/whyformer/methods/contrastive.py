@@ -24,7 +24,7 @@ OF: dict[str, tuple[str, dict[str, str]]] = {
     "clrp",
     "relevance of the class minus that of all others alike, positive part (Gu et al. 2018)",
     on_request=True,
-    facts=Facts("Gu et al.", 2018, "1 F 2 B", works="any model"),
+    facts=Facts("Gu et al.", 2018, "1 F 2 B", "relevance, of all classes too", works="any model"),
 )
 def clrp(question: Question, *, of: str = "lrp") -> Answer:
     """(R(1_t) - R(q))^+ with q_i = 1 / (C - 1) for the other classes, of every pixel and token.
@@ -43,7 +43,9 @@ def clrp(question: Question, *, of: str = "lrp") -> Answer:
     "relevance of the class minus that of its rivals by their probability, positive part "
     "(Iwana et al. 2019)",
     on_request=True,
-    facts=Facts("Iwana et al.", 2019, "1 F 2 B", works="any model"),
+    facts=Facts(
+        "Iwana et al.", 2019, "1 F 2 B", "relevance, of all classes too", works="any model"
+    ),
 )
 def sglrp(question: Question, *, of: str = "lrp") -> Answer:
     """(R(1_t) - R(q))^+ with q_i = p_i / (1 - p_t), p the softmax of the logits.

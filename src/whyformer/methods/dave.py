@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     "(Wrobel et al. 2026)",
     maps=False,
     on_request=True,
-    facts=Facts("Wrobel et al.", 2026, "51 F 50 B", signed=True, works="any model"),
+    facts=Facts(
+        "Wrobel et al.",
+        2026,
+        "51 F 50 B",
+        "gradients of moved and noisy copies",
+        signed=True,
+        works="any model",
+    ),
 )
 def dave(
     question: Question,

@@ -21,7 +21,15 @@ TOLERANCE = 1e-3
     "deeplift",
     "what the change from a baseline gives to the logit's change (Shrikumar et al. 2017)",
     on_request=True,
-    facts=Facts("Shrikumar et al.", 2017, "2 F 1 B", signed=True, complete=True, works="any model"),
+    facts=Facts(
+        "Shrikumar et al.",
+        2017,
+        "2 F 1 B",
+        "a baseline's forward",
+        signed=True,
+        complete=True,
+        works="any model",
+    ),
 )
 def deeplift(question: Question, *, baseline: float | Tensor = 0.0) -> Answer:
     """m (x - x0), m the multipliers of the Rescale rule: they sum to y(x) - y(x0), exactly.
@@ -38,7 +46,15 @@ def deeplift(question: Question, *, baseline: float | Tensor = 0.0) -> Answer:
     "deepshap",
     "DeepLIFT, averaged over several baselines (Lundberg and Lee 2017)",
     on_request=True,
-    facts=Facts("Lundberg and Lee", 2017, "9 F 8 B", signed=True, complete=True, works="any model"),
+    facts=Facts(
+        "Lundberg and Lee",
+        2017,
+        "9 F 8 B",
+        "several baselines' forwards",
+        signed=True,
+        complete=True,
+        works="any model",
+    ),
 )
 def deepshap(question: Question, *, baselines: Tensor | None = None, samples: int = 8) -> Answer:
     """The mean of ``deeplift`` over baselines: sums to y(x) minus the mean of their y.

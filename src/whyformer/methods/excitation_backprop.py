@@ -10,7 +10,7 @@ from whyformer.methods.registry import Facts, register
     "excitation_backprop",
     "the probability that a walk down excitatory connections ends at a token (Zhang et al. 2016)",
     on_request=True,
-    facts=Facts("Zhang et al.", 2016, "1 F 1 B", works="any model"),
+    facts=Facts("Zhang et al.", 2016, "1 F 1 B", "relevance", works="any model"),
 )
 def excitation_backprop(question: Question) -> Answer:
     """P_j = sum_i x_j^+ w_ji^+ / (sum_j' x_j'^+ w_j'i^+) P_i, from one at the class to the input.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "sizes of the input times its gradient and of every bias times its own "
     "(Srinivas and Fleuret 2019)",
     on_request=True,
-    facts=Facts("Srinivas and Fleuret", 2019, "1 F 2 B", works="any model"),
+    facts=Facts("Srinivas and Fleuret", 2019, "1 F 2 B", "gradient, biases", works="any model"),
 )
 def fullgrad_2019(
     question: Question, *, gradient: str = "gradient", signed: bool = False

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @register(
     "generic_attention",
     "attention times its gradient, rolled out over the blocks (Chefer et al., ICCV 2021)",
-    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 1 B"),
+    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 1 B", "attention, gradient"),
 )
 def generic_attention(question: Question, *, gradient: str = "gradient") -> Answer:
     """prod_b (I + E_h (G * A)^+): no relevance pass is needed.

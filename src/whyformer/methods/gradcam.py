@@ -9,7 +9,7 @@ from whyformer.methods.registry import Facts, register
 @register(
     "gradcam",
     "the last block's heads weighted by their mean gradient (Selvaraju et al. 2017)",
-    facts=Facts("Selvaraju et al.", 2017, "1 F 1 B"),
+    facts=Facts("Selvaraju et al.", 2017, "1 F 1 B", "the last attention, gradient"),
 )
 def gradcam(question: Question, *, gradient: str = "gradient") -> Answer:
     """(sum_h w_h A)^+, w_h the mean of G over the content columns of the pooled row.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         "Mehri et al.; Ali et al.; Achtibat et al.",
         2025,
         "1 F 1 B",
+        "gradient",
         signed=True,
         complete=True,
         works="any model",
@@ -41,7 +42,7 @@ def gradient_x_input(question: Question, *, gradient: str = "libra") -> Answer:
     "the input times its gradient, attention and norms balanced (Achtibat et al. 2024)",
     maps=False,
     on_request=True,
-    facts=Facts("Achtibat et al.", 2024, "1 F 1 B", signed=True, works="any model"),
+    facts=Facts("Achtibat et al.", 2024, "1 F 1 B", "gradient", signed=True, works="any model"),
 )
 def attnlrp(question: Question) -> Answer:
     """``gradient_x_input(gradient="attnlrp")``: AttnLRP's epsilon form as a gradient."""
@@ -53,7 +54,7 @@ def attnlrp(question: Question) -> Answer:
     "the input times its gradient, attention and deviations held constant (Ali et al. 2022)",
     maps=False,
     on_request=True,
-    facts=Facts("Ali et al.", 2022, "1 F 1 B", signed=True, works="any model"),
+    facts=Facts("Ali et al.", 2022, "1 F 1 B", "gradient", signed=True, works="any model"),
 )
 def cp_lrp(question: Question) -> Answer:
     """``gradient_x_input(gradient="cp")``: conservative propagation as a gradient."""
@@ -65,7 +66,9 @@ def cp_lrp(question: Question) -> Answer:
     "streams times their gradients, summed over the blocks (FullGrad+; Mehri et al. 2025)",
     maps=False,
     on_request=True,
-    facts=Facts("Mehri et al.", 2025, "1 F 1 B", signed=True, works="any model"),
+    facts=Facts(
+        "Mehri et al.", 2025, "1 F 1 B", "streams, gradient", signed=True, works="any model"
+    ),
 )
 def fullgrad(question: Question, *, gradient: str = "libra") -> Answer:
     """sum_b sum_d x_b g_b, signed, each block's carried down to the input's tokens.

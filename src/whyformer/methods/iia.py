@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "attention times its gradient, averaged over interpolated inputs and last attention, rolled "
     "out (Barkan et al. 2023)",
     on_request=True,
-    facts=Facts("Barkan et al.", 2023, "9 F 9 B"),
+    facts=Facts("Barkan et al.", 2023, "9 F 9 B", "attention, gradients of scaled inputs and maps"),
 )
 def iia(
     question: Question, *, steps: int = 3, gradient: str = "gradient", progress: bool = True

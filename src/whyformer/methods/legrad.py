@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     "the gradient of attention when the head reads each block's own stream, averaged "
     "(Bousselham et al. 2024)",
     on_request=True,
-    facts=Facts("Bousselham et al.", 2024, "1 F 2 B a block", works="one sequence"),
+    facts=Facts(
+        "Bousselham et al.",
+        2024,
+        "1 F 2 B a block",
+        "attention, a head that reads every block",
+        works="one sequence",
+    ),
 )
 def legrad(question: Question) -> Answer:
     """E_{b,h,query} (d y_b / d A_b)^+, y_b the target where the stream behind block b is the last.

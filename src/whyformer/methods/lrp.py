@@ -10,7 +10,7 @@ from whyformer.methods.registry import Facts, register
 @register(
     "lrp",
     "relevance carried to the pixels or word embeddings by LRP's rules (Bach et al. 2015)",
-    facts=Facts("Bach et al.", 2015, "1 F 1 B", signed=True, works="any model"),
+    facts=Facts("Bach et al.", 2015, "1 F 1 B", "relevance", signed=True, works="any model"),
 )
 def lrp(question: Question, *, rules: str = "lrp") -> Answer:
     """Signed relevance of the input, summed over channels, and its sum for every token.

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     "(Zeiler and Fergus 2014)",
     maps=False,
     on_request=True,
-    facts=Facts("Zeiler and Fergus", 2014, "1 F a token", signed=True, works="any model"),
+    facts=Facts(
+        "Zeiler and Fergus",
+        2014,
+        "1 F a token",
+        "forwards without tokens",
+        signed=True,
+        works="any model",
+    ),
 )
 def occlusion(
     question: Question, *, baseline: float | Tensor = 0.0, progress: bool = True

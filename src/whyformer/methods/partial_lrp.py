@@ -9,7 +9,7 @@ from whyformer.methods.registry import Facts, register
 @register(
     "partial_lrp",
     "the last block's attention relevance by LRP's rules (Voita et al. 2019)",
-    facts=Facts("Voita et al.", 2019, "1 F 1 B"),
+    facts=Facts("Voita et al.", 2019, "1 F 1 B", "relevance of the last attention"),
 )
 def partial_lrp(question: Question) -> Answer:
     """E_h R^+ of the block next to the output."""

@@ -10,7 +10,7 @@ from whyformer.methods.registry import Facts, register
     "raw_attention",
     "the last block's attention, averaged over heads",
     class_specific=False,
-    facts=Facts("Vaswani et al.", 2017, "1 F"),
+    facts=Facts("Vaswani et al.", 2017, "1 F", "the last attention"),
 )
 def raw_attention(question: Question) -> Answer:
     """E_h A of the block next to the output."""

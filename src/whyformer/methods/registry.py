@@ -27,15 +27,17 @@ Reach = Literal["any model", "any attention", "self-attention", "one sequence"]
 class Facts:
     """What the table of methods says about one; pictures read ``signed``, nothing else does.
 
-    ``cost`` counts forwards F and backwards B for one target. ``signed``: relevance against the
-    target is negative. ``complete``: the relevance of the input, with the bias terms, sums to the
-    target. ``works`` on any model, on any attention (windows, several sequences), on
-    self-attention (windows, but no cross-attention), or between the tokens of one sequence.
+    ``cost`` counts forwards F and backwards B for one target. ``reads``: what it is computed
+    from. ``signed``: relevance against the target is negative. ``complete``: the relevance of the
+    input, with the bias terms, sums to the target. ``works`` on any model, on any attention
+    (windows, several sequences), on self-attention (windows, but no cross-attention), or between
+    the tokens of one sequence.
     """
 
     paper: str
     year: int
     cost: str
+    reads: str
     signed: bool = False
     complete: bool = False
     works: Reach = "any attention"
@@ -47,7 +49,8 @@ class Method:
 
     ``class_specific`` says whether the target matters to it; a method that is ``on_request`` takes
     part in comparisons only where it is named; one without ``maps`` reads no attention maps, so
-    that none has to be stored.
+    that none has to be stored. ``needs`` names the package, and the extra of whyformer that brings
+    it, without which the method cannot answer.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Method:
     on_request: bool = False
     maps: bool = True
     facts: Facts | None = None
+    needs: str | None = None
 
     @property
     def options(self) -> list[str]:
@@ -93,8 +97,8 @@ BEST, BEST_METHOD = "best", "witness"
 
 _METHODS: dict[str, Method] = {}
 
-#: methods whose package is not installed, and the extra of whyformer that brings it
-_ABSENT: dict[str, str] = {}
+#: methods whose package is not installed
+_ABSENT: dict[str, Method] = {}
 
 
 def register(
@@ -124,10 +128,10 @@ def register(
                 f"the method {name!r} has no summary; give one line that says what it does, or a "
                 "docstring"
             )
+        method = Method(name, said, function, class_specific, on_request, maps, facts, needs)
         if needs is not None and importlib.util.find_spec(needs) is None:
-            _ABSENT[name] = needs
+            _ABSENT[name] = method
             return function
-        method = Method(name, said, function, class_specific, on_request, maps, facts)
         if not method.built_in:
             import_built_in()
             if name in _METHODS and _METHODS[name].built_in:
@@ -143,6 +147,12 @@ def methods() -> dict[str, Method]:
     import_built_in()
     import_packages()
     return dict(sorted(_METHODS.items()))
+
+
+def absent_methods() -> dict[str, Method]:
+    """Methods that would be there if the package that they need were installed."""
+    known = methods()
+    return {name: method for name, method in sorted(_ABSENT.items()) if name not in known}
 
 
 def methods_from(path: str | Path) -> dict[str, Method]:
@@ -196,8 +206,8 @@ def get_registered(name: str) -> Method:
     known = methods()
     if name in _ABSENT and name not in known:
         raise UnknownNameError(
-            f"the method {name!r} needs {_ABSENT[name]}, which is not installed: "
-            f"pip install 'whyformer[{_ABSENT[name]}]'"
+            f"the method {name!r} needs {_ABSENT[name].needs}, which is not installed: "
+            f"pip install 'whyformer[{_ABSENT[name].needs}]'"
         )
     if name not in known:
         raise UnknownNameError(f"unknown method {name!r}; {nearest(name, all_methods())}")

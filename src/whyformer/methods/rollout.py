@@ -10,7 +10,7 @@ from whyformer.methods.registry import Facts, register
     "rollout",
     "attention, averaged over heads and multiplied over the blocks (Abnar and Zuidema 2020)",
     class_specific=False,
-    facts=Facts("Abnar and Zuidema", 2020, "1 F"),
+    facts=Facts("Abnar and Zuidema", 2020, "1 F", "attention"),
 )
 def rollout(question: Question) -> Answer:
     """prod_b (I + E_h A); a preset's conventions may divide each row by its sum."""

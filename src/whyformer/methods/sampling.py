@@ -26,7 +26,9 @@ PENALTY = 1e-3
     maps=False,
     on_request=True,
     needs="captum",
-    facts=Facts("Ribeiro et al.", 2016, "500 F", signed=True, works="any model"),
+    facts=Facts(
+        "Ribeiro et al.", 2016, "500 F", "forwards without tokens", signed=True, works="any model"
+    ),
 )
 def lime(
     question: Question,
@@ -63,7 +65,13 @@ def lime(
     on_request=True,
     needs="captum",
     facts=Facts(
-        "Castro et al.", 2009, "25 F a token", signed=True, complete=True, works="any model"
+        "Castro et al.",
+        2009,
+        "25 F a token",
+        "forwards without tokens",
+        signed=True,
+        complete=True,
+        works="any model",
     ),
 )
 def shapley_sampling(

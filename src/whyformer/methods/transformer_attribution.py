@@ -18,7 +18,7 @@ FACTORS = ("gradient", "attention", None)
 @register(
     "transformer_attribution",
     "relevance of attention times its gradient, rolled out over the blocks (Chefer et al. 2021)",
-    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 2 B"),
+    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 2 B", "attention's gradient and relevance"),
 )
 def transformer_attribution(
     question: Question,

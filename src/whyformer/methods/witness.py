@@ -29,7 +29,7 @@ ROUNDING = 1e-5
 @register(
     "witness",
     "signed: what each token said for the target, as it was heard, and what it carries itself",
-    facts=Facts("whyformer", 2026, "1 F 1 B", signed=True),
+    facts=Facts("whyformer", 2026, "1 F 1 B", "attention, streams, gradient", signed=True),
 )
 def witness(
     question: Question,
