@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from whyformer.engine.holes import Holes
 from whyformer.engine.multiplying import NARROW
 from whyformer.errors import ModelError
 
@@ -43,6 +44,8 @@ class Pass:
         self.constants: Callable[[Operation, Tensor], None] | None = None
         #: how many operations were recorded
         self.recorded = 0
+        #: gives back what was freed
+        self.holes = Holes()
         self._rooms: dict[str, Tensor] = {}
         self._near: dict[Any, Tensor] | None = None
 
@@ -124,6 +127,7 @@ class Step(torch.autograd.Function):
         operation.number = operation.current.recorded
         operation.current.recorded += 1
         result = operation.run(*operands)
+        operation.current.holes.count(result)
         if isinstance(result, Tensor) and result._is_view():
             return result.clone()  # a view could not be written into
         return result
@@ -131,6 +135,7 @@ class Step(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slots: Tensor | None) -> Any:
         operation: Operation = ctx.operation
+        operation.current.holes.count(*slots)
         if all(slot is None for slot in slots):
             return (None,) * (1 + operation.count)
         table = operation.current.table
@@ -178,6 +183,7 @@ class Operation:
 
     def back_abreast(self, rule: Rule, targets: Sequence[Slots]) -> list[Slots]:
         """The operands' slots of several targets; what they share is made once and forgotten."""
+        self.current.holes.count(*(slot for slots in targets for slot in slots))
         self.current.abreast = True
         try:
             return [

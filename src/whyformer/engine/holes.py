@@ -1,0 +1,49 @@
+"""Memory that was freed goes back to the system while large inputs are read and explained.
+
+glibc keeps it for later requests. Tensors begin at a multiple of 64 bytes, so a hole of just a
+tensor's size is too small for the next one of that size, and most holes stay: the forward of a
+Llama shape on 4,096 tokens left 2.7 GB of them beside the 2.0 GB that were in use.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+#: bytes that are made between two times that holes are given back: each time costs what fresh
+#: memory costs, 0.3 % of an explanation of eight images by ViT-B; small models never get there
+EVERY = 2**30
+
+
+class Holes:
+    """Counts what a recording makes on a CPU, and gives holes back now and then."""
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    def count(self, *values: Any) -> None:
+        for value in values:
+            if isinstance(value, Tensor) and value.device.type == "cpu":
+                self._made += value.nbytes
+        if self._made >= EVERY:
+            self._made = 0
+            give_back()
+
+
+def _trimming() -> Callable[[int], Any] | None:
+    """glibc's way to give them back; other C libraries have none."""
+    try:
+        return ctypes.CDLL("libc.so.6").malloc_trim
+    except (OSError, AttributeError):
+        return None
+
+
+TRIM = _trimming()
+
+
+def give_back() -> None:
+    if TRIM is not None:
+        TRIM(0)
