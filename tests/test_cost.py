@@ -12,6 +12,7 @@ import torch
 
 import whyformer
 from whyformer.evaluation import evaluate
+from whyformer.evaluation.report import plots
 from whyformer.evaluation.report.results import make_result
 from whyformer.evaluation.report.tables import to_csv, to_latex, to_markdown, to_text
 from whyformer.evaluation.run.runner import read_records
@@ -91,3 +92,39 @@ def test_maps_of_a_cache_have_no_cost(tmp_path: Path) -> None:
 def test_the_plain_forward_of_a_text_is_what_is_recorded(text: str) -> None:
     why = whyformer.load("demo-text")
     torch.testing.assert_close(logits_of(why, text), why.record(text).logits, rtol=0, atol=1e-4)
+
+
+def test_the_front_is_what_each_price_buys() -> None:
+    figures = {"rollout": (1.0, 0.3), "gradcam": (2.0, 0.2), "fullgrad": (3.0, 0.9)}
+    records: list[dict[str, Any]] = [
+        {"key": "0", "method": m, "code": digest_of(m), "score": score, "forwards": cost}
+        for m, (cost, score) in figures.items()
+    ]
+    facts = {"model": "m", "data": "d", "preset": "stable"}
+    found = make_result("made_up", [SCORE], list(figures), ["0"], records, facts)
+    (measure,) = found.measures
+    best = [30.0, 20.0, 20.0] if measure.less_is_better else [30.0, 30.0, 90.0]
+    front = plots._front(found, measure)
+    assert [cost for cost, _ in front] == [1.0, 2.0, 3.0]
+    assert [value for _, value in front] == pytest.approx([b * front[0][1] / 30 for b in best])
+    free = make_result("made_up", [SCORE], ["lrp"], ["0"], [
+        {"key": "0", "method": "lrp", "code": digest_of("lrp"), "score": 0.5}
+    ], facts)  # fmt: skip
+    assert plots._front(free, free.measures[0]) == []
+
+
+@pytest.mark.parametrize("count", [3, 14, 40])
+def test_a_legend_of_many_names_stays_inside_the_figure(count: int) -> None:
+    pytest.importorskip("matplotlib")
+    figure, (axis,) = plots._figure(1, 5.6, 3.8)
+    for i in range(count):
+        axis.plot([0, 1], [i, i], label=f"transformer_attribution:gradient=libra:{i}")
+    plots._legend(figure, axis)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    box, whole = legend.get_window_extent(), figure.bbox
+    assert len(legend.get_texts()) == count
+    assert box.x0 >= 0
+    assert box.x1 <= whole.x1
+    assert box.y0 >= 0
+    assert axis.get_window_extent().height > 200

@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from whyformer.evaluation.report.results import Result
 from whyformer.evaluation.report.tables import Table, tables_of
+from whyformer.evaluation.tasks.task import Measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +24,10 @@ COLOURS = (
     "#0891b2", "#92400e", "#6b7280",
 )  # fmt: skip
 MARKERS = "osD^vP*X<>"
+#: labels of a legend that stand beside a figure; more stand below it, in columns
+BESIDE = 12
+#: there, in inches: a line's height, the room of a label's mark, and of a letter
+LINE, HANDLE, LETTER = 0.18, 0.55, 0.068
 LINES = ("-", "--", "-.", ":")
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -129,7 +136,10 @@ def bars(table: Table) -> Figure:
 
 
 def quality_and_cost(result: Result) -> Figure:
-    """Each method's figures over the time that it takes, in forwards of the model."""
+    """Each method's figures over the time that it takes, in forwards of the model.
+
+    A line leads along the methods that are better than all that take no longer.
+    """
     from matplotlib.ticker import LogLocator
 
     table = min(tables_of(result), key=lambda table: len(table.measures))
@@ -147,6 +157,11 @@ def quality_and_cost(result: Result) -> Figure:
                 color=colour[i % len(colour)],
                 label=method,
             )
+        if front := _front(result, measure):
+            label = "the best for the cost"
+            axis.step(
+                *zip(*front, strict=True), where="post", color="#d1d5db", zorder=0, label=label
+            )
         better = "low is good" if measure.less_is_better else "high is good"
         axis.set(title=f"{measure.column} ({better})", xscale="log", xlabel="cost (forwards)")
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -154,6 +169,18 @@ def quality_and_cost(result: Result) -> Figure:
         axis.xaxis.set_minor_formatter("")
     _legend(figure, *axes)
     return figure
+
+
+def _front(result: Result, measure: Measure) -> list[tuple[float, float]]:
+    """The best figure that each method's cost buys, cheapest first."""
+    sign = -1 if measure.less_is_better else 1
+    figures = sorted(
+        (result.cost[method], -sign * result.estimates[method, measure].value)
+        for method in result.having(measure)
+        if method in result.cost
+    )
+    best = list(accumulate((value for _, value in figures), min))
+    return [(cost, -sign * value) for (cost, _), value in zip(figures, best, strict=True)]
 
 
 def _curves(axis: Axes, result: Result, prefix: tuple[str, ...], scale: float = 1) -> None:
@@ -183,13 +210,19 @@ def _figure(
 
 
 def _legend(figure: Figure, *axes: Axes) -> None:
-    """Every label once, of all panels."""
+    """Every label once, of all panels; many stand below them, where the figure gets longer."""
     found = {
         label: handle
         for axis in axes
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(list(found.values()), list(found), loc="outside right upper")
+    place: dict[str, Any] = {"loc": "outside right upper"}
+    if len(found) > BESIDE:
+        wide = HANDLE + LETTER * max(map(len, found))
+        columns = max(1, int(figure.get_figwidth() / wide))
+        figure.set_figheight(figure.get_figheight() + LINE * (ceil(len(found) / columns) + 1))
+        place = {"loc": "outside lower center", "ncols": columns, "fontsize": 8}
+    figure.legend(list(found.values()), list(found), **place)
 
 
 def _saved(draw: Callable[[], Figure]) -> dict[str, bytes]:
