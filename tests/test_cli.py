@@ -230,7 +230,8 @@ class TestListing:
         assert lines.keys() - absent == whyformer.methods().keys()
         assert absent == absent_methods().keys()
         entries = {entry["name"]: entry for entry in json.loads(run("methods", "--json")[1])}
-        assert list(entries) == list(whyformer.methods())
+        assert list(entries) == list(lines)
+        assert {name for name, entry in entries.items() if entry["install"]} == absent
         assert entries["witness"]["reads"] == "attention, streams, gradient"
         assert entries["rollout"]["paper"] == "Abnar and Zuidema"
 

@@ -49,21 +49,21 @@ def add_to(commands: Any) -> None:
 
 
 def list_methods(options: argparse.Namespace) -> None:
-    known = methods().values()
+    absent = absent_methods()
+    listed = sorted([*methods().values(), *absent.values()], key=lambda method: method.name)
     if options.json:
         entries = [
             {
                 "name": m.name,
                 "class_specific": m.class_specific,
                 "summary": m.summary,
+                "install": f"whyformer[{m.needs}]" if m.name in absent else None,
                 **(asdict(m.facts) if m.facts is not None else {}),
             }
-            for m in known
+            for m in listed
         ]
         print(json.dumps(entries, indent=1))
         return
-    absent = absent_methods()
-    listed = sorted([*known, *absent.values()], key=lambda method: method.name)
     width = max(len(method.name) for method in listed)
     for method in listed:
         scope = "" if method.class_specific else "  [same map for every class]"

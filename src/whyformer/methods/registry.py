@@ -193,6 +193,8 @@ def get_method(name: str) -> Method:
 
     "best" is the method that measured best: `docs/results.md`.
     """
+    if not isinstance(name, str):
+        raise UnknownNameError(f"a method is asked by its name, not by {type(name).__name__}")
     registered, separator, options = name.partition(SEPARATOR)
     if registered == BEST and BEST not in methods():
         name, registered = f"{BEST_METHOD}{separator}{options}", BEST_METHOD
@@ -210,7 +212,9 @@ def get_registered(name: str) -> Method:
             f"pip install 'whyformer[{_ABSENT[name].needs}]'"
         )
     if name not in known:
-        raise UnknownNameError(f"unknown method {name!r}; {nearest(name, all_methods())}")
+        raise UnknownNameError(
+            f"unknown method {name!r}; {nearest(name, [*all_methods(), *absent_methods()])}"
+        )
     return known[name]
 
 
