@@ -298,17 +298,26 @@ Preset `stable`, random weights; all but `transformer_attribution` with the bala
 `libra`. A *forward* is the model's own, under `torch.no_grad()`; forward and explanation take
 turns in one process, medians are compared. The arithmetic limit of the paper's method on ViT-B is
 about 4.7: one forward, one gradient, three products a Linear layer for relevance, less what the
-first and the last block can skip; a balanced gradient's is 2.0. `fast` is `precision="fast"`.
-Memory is the peak of the process above the loaded model, against a plain forward and backward: with
-eager attention to its maps for methods that read them, as the model has it (SDPA) for `fullgrad`,
-which reads streams. On a shared machine runs scatter by about 0.15 forwards. The authors' own code
-for the paper's method takes 12 to 14 forwards.
+first and the last block can skip; a balanced gradient's is 2.0. Products on the way back are
+oneDNN's: where they are faster than those that torch chooses for the forward, as on processors by
+AMD, an explanation takes less. `fast` is `precision="fast"`. Memory is the peak of the process
+above the loaded model, against a plain forward and backward: with eager attention to its maps for
+methods that read them, as the model has it (SDPA) for `fullgrad`, which reads streams. On a shared
+machine runs scatter by about 0.15 forwards. The authors' own code for the paper's method takes 12
+to 14 forwards.
 
 {table}
 
 Measured with torch {torch.__version__}, transformers {transformers.__version__}, Python
-{platform.python_version()}, on {platform.machine()} with two cores.
+{platform.python_version()}, on two cores of {processor()}.
 """
+
+
+def processor() -> str:
+    """What the system calls it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def main() -> None:
