@@ -205,6 +205,15 @@ def test_a_single_token_keeps_its_word() -> None:
     assert 1.0 in words
 
 
+def test_two_tokens_of_one_sign_are_told_apart_by_order_alone() -> None:
+    content = torch.tensor([[True, True]])
+    for ahead in (0.51, 0.99):
+        shared = torch.tensor([[ahead, 1 - ahead]])
+        close(apart(shared, content), torch.tensor([[2.0, 0.0]]), 1e-4)
+    mixed = torch.tensor([[0.8, -0.2]])
+    close(apart(mixed, content), 2 * mixed, 1e-6)
+
+
 @pytest.mark.parametrize("faint", [1e-14, 1e-20])
 def test_evidence_against_does_not_underflow(faint: float) -> None:
     net, size = torch.tensor([-1.0, 0.0]) * faint, torch.ones(2) * faint
