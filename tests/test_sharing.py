@@ -86,3 +86,18 @@ def test_results_of_several_processes_need_a_folder(scenes: Path) -> None:
     _, errors = running.communicate(timeout=120)
     assert running.returncode != 0
     assert "several processes share a folder of results; name it with --out" in errors
+
+
+@pytest.mark.parametrize(("grouped", "printed"), [(True, "done\n"), (False, "done\nlate\n")])
+def test_one_of_a_group_ends_at_once_with_its_status(grouped: bool, printed: str) -> None:
+    """What Python does at its end could abort it; what was printed is out all the same."""
+    one = "store=distributed.HashStore(), rank=0, world_size=1"
+    lines = [
+        "import atexit; from torch import distributed; from whyformer.sharing import end",
+        f"distributed.init_process_group('gloo', {one})" if grouped else "",
+        "atexit.register(lambda: print('late'))",
+        "print('done')",
+        "end(3)",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, printed), done.stderr

@@ -1,7 +1,7 @@
-"""``python -m whyformer``."""
-
-import sys
+"""``python -m whyformer``: the command line, also for ``torchrun``."""
 
 from whyformer.cli import main
+from whyformer.sharing import end
 
-sys.exit(main())
+if __name__ == "__main__":
+    end(main())
