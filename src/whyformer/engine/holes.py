@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 #: bytes that are made between two times that holes are given back: each time costs what fresh
-#: memory costs, 0.3 % of an explanation of eight images by ViT-B; one image never gets there
+#: memory costs, 0.3 to 2 % of an explanation of eight images by ViT-B; one image does not get there
 EVERY = 2**30
 
 
