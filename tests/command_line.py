@@ -77,8 +77,8 @@ def draw(path: Path, seed: int) -> Path:
     return path
 
 
-def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+def start(*arguments: object, cores: int = 1, **options: Any) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": str(cores)}
     environment.pop("PYTHONUNBUFFERED", None)
     return subprocess.Popen(
         [sys.executable, "-m", "whyformer", *map(str, arguments)],

@@ -9,9 +9,13 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from command_line import GALLERY, Run, draw, results, rows_of, start, targets, typed
+from whyformer.forked import can_fork
+
+needs_forks = pytest.mark.skipif(not can_fork(), reason="this system does not fork")
 
 
 class TestMany:
@@ -310,23 +314,26 @@ class TestProcesses:
         _, errors = process.communicate(timeout=120)
         assert errors == b""
 
-    def test_interrupted_and_resumed(self, run: Run, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("cores", [1, pytest.param(2, marks=needs_forks)])
+    def test_interrupted_and_resumed(self, run: Run, tmp_path: Path, cores: int) -> None:
         photos, out = tmp_path / "photos", tmp_path / "maps"
         for i in range(40):
             draw(photos / f"{i:02d}.png", i)
         arguments = ["explain", photos, "--out", out, "--format", "html"]
-        process = start(*arguments)
+        process = start(*arguments, cores=cores, start_new_session=True)
         until = time.monotonic() + 120
         while len(list(out.glob("[0-9]*.html"))) < 2 and time.monotonic() < until:
             time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it: to all its processes
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 130
         assert b"whyformer: interrupted" in errors
         assert b"Traceback" not in errors
         done = results(out)
         assert 2 <= len(done) < 40
-        kept = [".whyformer-lock", ".whyformer-records-0.jsonl", ".whyformer-settings"]
+        ranks = range(1 if cores == 1 else 1 + cores)
+        records = [f".whyformer-records-{rank}.jsonl" for rank in ranks]
+        kept = [".whyformer-lock", *records, ".whyformer-settings"]
         assert sorted(os.listdir(out)) == [*kept, *done, *GALLERY]
         assert len(rows_of(out)) == len(done)
         for name in done:
@@ -336,3 +343,26 @@ class TestProcesses:
         assert f"{40 - len(done)} explained, {len(done)} already there, 0 failed" in output
         assert len(results(out)) == 40
         assert [row["result"] for row in rows_of(out)] == results(out)
+
+    @needs_forks
+    def test_a_fork_that_is_killed_loses_nothing(self, run: Run, tmp_path: Path) -> None:
+        """As the system does where memory lacks."""
+        photos, out = tmp_path / "photos", tmp_path / "maps"
+        for i in range(200):
+            draw(photos / f"{i:03d}.png", i)
+        arguments = ["explain", photos, "--out", out, "--format", "json"]
+        process = start(*arguments, cores=2)
+        until = time.monotonic() + 120
+        while len(list(out.glob("[0-9]*.json"))) < 4 and time.monotonic() < until:
+            time.sleep(0.02)
+        psutil.Process(process.pid).children()[-1].kill()
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 2
+        (said,) = [line for line in errors.decode().splitlines() if line[:10] == "whyformer:"]
+        assert said.startswith("whyformer: a process that explained was killed, perhaps for want")
+        assert b"Traceback" not in errors
+        done = results(out)
+        assert 4 <= len(done) < 200
+        code, output, _ = run(*arguments)
+        assert (code, len(results(out))) == (0, 200)
+        assert f"{200 - len(done)} explained, {len(done)} already there, 0 failed" in output

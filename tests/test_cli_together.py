@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -12,15 +15,19 @@ import torch
 from PIL import Image
 
 from command_line import Run, draw, results
+from whyformer.forked import can_fork
 from whyformer.memory import Crew, crew_for
 from whyformer.models.images import ImagePipeline, Photo
 
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(params=[1, 2], ids=["one thread", "abreast"])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    """So many of torch's, and so many of ours."""
+needs_forks = pytest.mark.skipif(not can_fork(), reason="this system does not fork")
+
+
+@pytest.fixture(params=[1, pytest.param(2, marks=needs_forks)], ids=["one process", "two forks"])
+def cores(request: pytest.FixtureRequest) -> Iterator[int]:
+    """So many threads of torch's, and so many processes of ours."""
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
     yield request.param
@@ -28,7 +35,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 class TestTogether:
-    """Photos that go through the model together, by one thread or by two."""
+    """Photos that go through the model together, by one process or by two."""
 
     def test_each_gets_what_it_gets_alone(
         self,
@@ -36,7 +43,7 @@ class TestTogether:
         photos: Path,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
-        threads: int,
+        cores: int,
     ) -> None:
         """Also where a bad file lies between them, and where only one of them has a note."""
         draw(photos / "wide.png", 5)
@@ -44,12 +51,14 @@ class TestTogether:
             image.resize((200, 96)).save(photos / "wide.png")
         Image.new("RGBA", (96, 96), (200, 30, 30, 90)).save(photos / "bb.png")
         (photos / "ba.png").write_bytes(b"no image")
-        sizes = record_sizes(monkeypatch)
+        asked = record_calls(monkeypatch, tmp_path / "calls")
         out = tmp_path / "maps"
         code, _, errors = run(
             "explain", photos, "-t", "3", "--out", out, "--format", "json", "--quiet"
         )
-        assert (code, sizes) == (2, [1, 4] if threads == 1 else [1, 3, 1])
+        sizes = [size for _, size in asked()]
+        assert (code, sizes[0]) == (2, 1)
+        assert sorted(sizes[1:]) == ([4] if cores == 1 else [2, 2])
         assert "ba.png is not an image" in errors
         assert len(results(out)) == 5
         for name in results(out):
@@ -69,94 +78,123 @@ class TestTogether:
         self, run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("whyformer.memory.free_bytes", lambda device: 2**20)
-        sizes = record_sizes(monkeypatch)
+        asked = record_calls(monkeypatch, tmp_path / "calls")
         run("explain", photos, "--out", tmp_path / "maps", "--format", "json")
-        assert sizes == [1, 1, 1]
+        assert [size for _, size in asked()] == [1, 1, 1]
 
-    def test_in_their_order_by_threads_of_their_own(
+    def test_by_processes_of_their_own(
         self,
         run: Run,
         photos: Path,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
-        threads: int,
+        cores: int,
     ) -> None:
-        """The first goes by the main thread; a later one never overtakes."""
+        """The first goes by the one that was started; each writes records of its own."""
         for i in range(21):
             draw(photos / f"z{i:02d}.png", i)
-        workers: set[str] = set()
-        usual = ImagePipeline.record_photos
-        both = threading.Barrier(threads)
-
-        def record(self: ImagePipeline, given: list[Photo], **options: bool) -> object:
-            if len(given) > 1 and len(workers) < threads:
-                both.wait(30)
-                workers.add(threading.current_thread().name)
-                assert torch.get_num_threads() == 1
-            return usual(self, given, **options)
-
-        monkeypatch.setattr(ImagePipeline, "record_photos", record)
+        asked = record_calls(monkeypatch, tmp_path / "calls", both=cores)
         out = tmp_path / "maps"
-        run("explain", photos, "--out", out, "--format", "json", "--quiet")
-        kept = (out / ".whyformer-records-0.jsonl").read_text().splitlines()
-        names = [json.loads(line)["name"] for line in kept]
-        assert len(names) == 24
-        assert names == sorted(names)
-        assert len(workers) == threads
-        assert ("MainThread" in workers) == (threads == 1)
+        code, told, _ = run("explain", photos, "--out", out, "--format", "json")
+        assert code == 0
+        assert "24 explained, 0 already there, 0 failed" in told
+        (first, _), *others = asked()
+        assert first == os.getpid()
+        assert len({process for process, _ in others}) == cores
+        assert (os.getpid() in dict(others)) == (cores == 1)
+        shares = [
+            [json.loads(line)["name"] for line in path.read_text().splitlines()]
+            for path in sorted(out.glob(".whyformer-records-*.jsonl"))
+        ]
+        assert [len(names) for names in shares[:1]] == [24 if cores == 1 else 1]
+        assert len(shares) == (1 if cores == 1 else 1 + cores)
+        assert all(names == sorted(names) for names in shares)
+        assert set(Counter(chain.from_iterable(shares)).values()) == {1}
+        assert len(results(out)) == 24
+        again = run("explain", photos, "--out", out, "--format", "json")
+        assert "0 explained, 24 already there, 0 failed" in again[1]
 
     def test_no_room_after_all(
         self, run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What does not fit is tried in halves, and so is what follows."""
-        monkeypatch.setattr("whyformer.memory.THREADS", 1)
         for i in range(6):
             draw(photos / f"z{i}.png", i)
-        sizes = record_sizes(monkeypatch, room=2)
+        asked = record_calls(monkeypatch, tmp_path / "calls", room=2)
         run("explain", photos, "--out", tmp_path / "maps", "--format", "json")
-        assert sizes == [1, 8, 4, 2, 2, 4, 2, 2]
+        assert [size for _, size in asked()] == [1, 8, 4, 2, 2, 4, 2, 2]
         assert len(results(tmp_path / "maps")) == 9
 
 
 class TestCrew:
     """How work is shared, by the memory, the cores and the inputs that wait."""
 
-    def test_every_core_has_work(self, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_every_core_has_work(self, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("whyformer.memory.free_bytes", lambda device: 2**40)
-        assert crew_for(2**20, CPU) == Crew(8, threads, 1)
-        assert crew_for(2**20, CPU, waiting=4) == Crew(4 // threads, threads, 1)
+        assert crew_for(2**20, CPU) == Crew(8, cores)
+        assert crew_for(2**20, CPU, waiting=4) == Crew(4 // cores, cores)
+        assert crew_for(2**20, CPU, waiting=1) == Crew(1, 1)
+
+    @needs_forks
+    def test_many_cores(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("whyformer.memory.free_bytes", lambda device: 2**40)
         monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-        assert crew_for(2**20, CPU) == Crew(8, 4, 16)
+        assert crew_for(2**20, CPU) == Crew(8, 64)
+        assert crew_for(2**20, CPU, waiting=100) == Crew(2, 64)
+        assert crew_for(2**20, CPU, waiting=10) == Crew(1, 10)
 
     def test_little_memory_makes_it_smaller(
-        self, threads: int, monkeypatch: pytest.MonkeyPatch
+        self, cores: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A way back takes twice the graph, and all of it a quarter of what is free."""
+        """A way back takes twice the graph, and all of it a quarter of what is free.
+
+        Where not every core's process has room, all cores work for one.
+        """
         monkeypatch.setattr("whyformer.memory.free_bytes", lambda device: 8 * 6 * 2**20)
-        assert crew_for(2**20, CPU) == Crew(6 // threads, threads, 1)
-        assert crew_for(6 * 2**20, CPU) == Crew(1, 1, threads)
-        assert crew_for(2**40, CPU) == Crew(1, 1, threads)
+        assert crew_for(2**20, CPU) == Crew(6 // cores, cores)
+        assert crew_for(6 * 2**20, CPU) == Crew(1, 1)
+        assert crew_for(2**40, CPU) == Crew(1, 1)
 
     def test_large_models_go_in_small_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The graphs of a DeiT-Tiny, a ViT-B and a ViT-L, in MiB."""
         monkeypatch.setattr("whyformer.memory.free_bytes", lambda device: 2**40)
         assert [crew_for(size * 2**20, CPU).together for size in (39, 156, 411)] == [8, 2, 1]
 
-    def test_what_may_not_work_abreast_does_not(self, threads: int) -> None:
-        assert crew_for(2**20, CPU, abreast=False).threads == 1
-        assert crew_for(2**20, torch.device("meta")).threads == 1
+    def test_what_may_not_work_abreast_does_not(
+        self, cores: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert crew_for(2**20, CPU, abreast=False).processes == 1
+        assert crew_for(2**20, torch.device("meta")).processes == 1
+        monkeypatch.setattr("whyformer.memory.can_fork", lambda: False)
+        assert crew_for(2**20, CPU).processes == 1
 
 
-def record_sizes(monkeypatch: pytest.MonkeyPatch, room: int = 99) -> list[int]:
-    """How many photos each forward reads; more than there is room for are too many."""
-    sizes: list[int] = []
+def record_calls(
+    monkeypatch: pytest.MonkeyPatch, path: Path, room: int = 99, both: int = 1
+) -> Callable[[], list[tuple[int, int]]]:
+    """Which process has how many photos read by the model, whichever processes there are.
+
+    More photos than there is ``room`` for are too many. After the first, each waits until ``both``
+    processes have come.
+    """
+    path.touch()
     usual = ImagePipeline.record_photos
 
+    def calls() -> list[tuple[int, int]]:
+        lines = (line.split() for line in path.read_text().splitlines())
+        return [(int(process), int(size)) for process, size in lines]
+
     def record(self: ImagePipeline, photos: list[Photo], **options: bool) -> object:
-        sizes.append(len(photos))
+        first = not calls()
+        with path.open("a") as file:
+            file.write(f"{os.getpid()} {len(photos)}\n")
+        until = time.monotonic() + 30
+        while not first and len({process for process, _ in calls()[1:]}) < both:
+            assert time.monotonic() < until, "the other process did not come"
+            time.sleep(0.01)
         if len(photos) > room:
             raise torch.OutOfMemoryError
         return usual(self, photos, **options)
 
     monkeypatch.setattr(ImagePipeline, "record_photos", record)
-    return sizes
+    return calls

@@ -115,16 +115,16 @@ class TestResumed:
         self, run: Run, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The process ends before the second result is written: it is explained again."""
-        from whyformer.cli import explaining
+        from whyformer.cli import steps
 
-        out, usual = tmp_path / "maps", explaining.present
+        out, usual = tmp_path / "maps", steps.present
 
         def end(sheet: Any, options: Any) -> None:
             if results(out):
                 raise KeyboardInterrupt
             usual(sheet, options)
 
-        monkeypatch.setattr(explaining, "present", end)
+        monkeypatch.setattr(steps, "present", end)
         assert run("explain", digits, "--out", out)[0] == 130
         assert [row["file"] for row in rows_of(out)] == ["3/a.png"]
         monkeypatch.undo()

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from whyformer.engine import Start, Trace
 from whyformer.engine.operations import Saved
+from whyformer.forked import can_fork
 from whyformer.methods.maps import Memory
 
 #: bytes of maps that a recording keeps beside its own graph
@@ -22,8 +23,6 @@ TOGETHER, TOGETHER_ON_DEVICE = 8, 32
 #: bytes of graphs that go together on a CPU at most: larger models gain nothing by more, and such a
 #: group is a step of the bar, and what Ctrl-C waits for
 GROUP_BYTES = 320 * 2**20
-#: threads at most that explain beside one another on a CPU; of more cores each of them has several
-THREADS = 4
 #: of the free memory, inputs together may take a quarter, and a way back about twice their graph
 SHARE, WAY_BACK = 4, 2
 
@@ -77,11 +76,10 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 @dataclass(frozen=True)
 class Crew:
-    """How many inputs go through a model together, and the threads that take so many each."""
+    """How many inputs go through a model together, and the processes that take so many each."""
 
     together: int
-    threads: int = 1
-    cores_each: int = 1
+    processes: int = 1
 
 
 def crew_for(
@@ -89,17 +87,19 @@ def crew_for(
 ) -> Crew:
     """As many inputs at a time as the free memory holds, by the graph of one.
 
-    On a CPU by several threads, where they may work ``abreast``: all cores as one team stop at each
-    of many small steps until the last of them has come. ``waiting``: how many inputs there are.
+    On a CPU by a process for each core, where they may work ``abreast`` and have room: all cores as
+    one team stop at each of many small steps until the last of them has come, and threads that
+    explain beside one another wait for each other's memory. ``waiting``: how many inputs there are.
     """
     on_cpu, size = device.type == "cpu", max(1, bytes_of_one)
     most = min(TOGETHER, GROUP_BYTES // size) if on_cpu else TOGETHER_ON_DEVICE
     free = free_bytes(device)
     room = free // (SHARE * WAY_BACK * size) if free is not None else TOGETHER
     cores = torch.get_num_threads()
-    threads = max(1, min(THREADS, cores, room)) if on_cpu and abreast else 1
-    share = most if waiting is None else -(-waiting // threads)
-    return Crew(max(1, min(most, room // threads, share)), threads, cores // threads)
+    wanted = cores if waiting is None else max(1, min(cores, waiting))
+    processes = wanted if on_cpu and abreast and room >= wanted and can_fork() else 1
+    share = most if waiting is None else -(-waiting // processes)
+    return Crew(max(1, min(most, room // processes, share)), processes)
 
 
 def in_parts(call: Callable[[Tensor], Tensor], inputs: Tensor, device: torch.device) -> Tensor:

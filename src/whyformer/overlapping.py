@@ -1,10 +1,10 @@
-"""Work by threads: what comes next is read, or explained, and what is done is written."""
+"""Work beside the model's: what comes next is read by threads, and what is done is written."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -19,14 +19,14 @@ def read_ahead(
     waiting: Iterable[T], read: Callable[[T], R]
 ) -> Generator[tuple[T, Future[R]], None, None]:
     """Everything in order, read while the caller works on what came before."""
-    return in_order(waiting, read, READERS, AHEAD, cores=1)
+    return in_order(waiting, read, _threads(READERS), AHEAD)
 
 
 def in_order(
-    waiting: Iterable[T], call: Callable[[T], R], threads: int, ahead: int, cores: int
+    waiting: Iterable[T], call: Callable[[T], R], pool: Executor, ahead: int
 ) -> Generator[tuple[T, Future[R]], None, None]:
-    """Everything in its order; ``threads`` work on what comes next, each with so many ``cores``."""
-    with ThreadPoolExecutor(threads, initializer=work_with, initargs=(cores,)) as pool:
+    """Everything in its order; the ``pool``, which ends with it, works on what comes next."""
+    with pool:
         begun: deque[tuple[T, Future[R]]] = deque()
         try:
             for each in waiting:
@@ -40,6 +40,11 @@ def in_order(
                 future.cancel()
 
 
+def _threads(count: int) -> ThreadPoolExecutor:
+    """Threads beside the model, with a core each."""
+    return ThreadPoolExecutor(count, initializer=work_with, initargs=(1,))
+
+
 class WriteBehind:
     """Calls, one after another, by a thread that is a few behind at most.
 
@@ -47,7 +52,7 @@ class WriteBehind:
     """
 
     def __enter__(self) -> WriteBehind:
-        self._pool = ThreadPoolExecutor(1, initializer=work_with, initargs=(1,))
+        self._pool = _threads(1)
         self._begun: deque[Future[Any]] = deque()
         return self
 

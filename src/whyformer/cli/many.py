@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +24,8 @@ from whyformer.words import printable, shorten
 
 if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline
-    from whyformer.render.sheet import Sheet
 
 Inputs = list[Entry] | Rows
-#: kinds of results that hold a row for every token
-WITH_ROWS = ("html", "npz")
 #: of many PNG files: a plain screen's, which is more than most models see of a photo
 MANY_DPI = 96
 
@@ -190,15 +186,13 @@ def _explain(
     results: Results | None,
     processes: int = 1,
 ) -> tuple[int, int, int]:
-    """Explain some at a time, reading ahead and writing behind.
+    """Explain every input that has no result yet.
 
     Returns how many were explained, were there before, and could not be explained.
     """
     from tqdm.auto import tqdm
 
-    from whyformer.cli.explaining import present
-    from whyformer.cli.together import Together
-    from whyformer.overlapping import WriteBehind, read_ahead
+    from whyformer.cli.steps import Steps
 
     rank = 0 if results is None else results.rank
     if isinstance(inputs, Rows):
@@ -208,8 +202,7 @@ def _explain(
     known = None if known is None else len(range(known)[rank::processes])
     silent = options.quiet or results is None or rank > 0
     label = "explaining" + (f" 1/{processes}" if processes > 1 else "")
-    rows = results is None or results.ending in WITH_ROWS
-    work = Together(options, why, rows, known)
+    steps = Steps(options, why, results, known, alone=processes == 1)
     done = before = failed = 0
 
     def waiting() -> Iterator[Entry]:
@@ -217,28 +210,18 @@ def _explain(
         for entry in share:
             if results is not None and results.has(entry):
                 before += 1
-                bar.update()
             else:
                 yield entry
 
-    def write(entry: Entry, sheet: Sheet) -> None:
-        one = argparse.Namespace(**vars(options))
-        if results is not None:
-            one.out, one.quiet = str(results.keep(entry, sheet)), True
-        present(sheet, one)
-
-    with (
-        tqdm(total=known, desc=label, unit="input", disable=silent) as bar,
-        closing(read_ahead(waiting(), work.read)) as ready,
-        WriteBehind() as behind,
-    ):
-        for entry, found in work.explain(ready):
-            bar.update()
-            if isinstance(found, InputError):
-                failed += 1
-                where = "" if entry.source in str(found) else f"{entry.source}: "
-                tqdm.write(f"whyformer: {printable(where + str(found))}", file=sys.stderr)
-            else:
+    told = steps.run(waiting())
+    with tqdm(total=known, desc=label, unit="input", disable=silent) as bar, closing(told):
+        for entry, wrong in told:
+            if wrong is None:
                 done += 1
-                behind.add(partial(write, entry, found))
+            else:
+                failed += 1
+                where = "" if entry.source in str(wrong) else f"{entry.source}: "
+                tqdm.write(f"whyformer: {printable(where + str(wrong))}", file=sys.stderr)
+            bar.update(done + before + failed - bar.n)
+        bar.update(done + before + failed - bar.n)
     return done, before, failed

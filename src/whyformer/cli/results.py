@@ -162,6 +162,10 @@ class Results:
             self._records = opened.enter_context(self._run.append(self.rank))
             self._open = opened.pop_all()
 
+    def go_on_as(self, rank: int) -> None:
+        """From now on as another process of the same run, which was forked from this one."""
+        self.rank, self._open = rank, None
+
     def _clear(self) -> None:
         if self._overwrite:
             self._outdated += self._run.record_files()
@@ -184,19 +188,17 @@ class Results:
             result.unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(f"cannot replace {result}: {error.strerror}") from error
-        now = time.time_ns()
-        start = self._records.add(
+        self._records.add(
             {
                 "name": entry.name,
                 "state": entry.state,
-                "time": now,
+                "time": time.time_ns(),
                 "file": entry.file,
                 "result": str(result.relative_to(self.folder)),
                 "true": true_class(entry, sheet),
                 **record_of(sheet, self._look, self._pieces),
             }
         )
-        self._kept.add(entry.name, Kept(self._records.path, start, entry.state, now))
         return result
 
     def close(self) -> None:

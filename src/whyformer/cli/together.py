@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,6 @@ from whyformer.errors import InputError
 from whyformer.memory import Crew, crew_for
 from whyformer.methods import get_method
 from whyformer.models.images import ImagePipeline, Photo
-from whyformer.overlapping import in_order
 
 if TYPE_CHECKING:
     from whyformer.models.pipeline import Pipeline
@@ -61,10 +58,10 @@ class Together:
     ) -> None:
         self._options, self._rows, self._count = options, rows, count
         self._loaded = {why.takes: why} if why is not None else {}
-        self._loading, self._alone = Lock(), Lock()
+        self._loading = Lock()
         #: the first photo goes alone, and tells how much memory one takes
-        self._crew: Crew | None = None
-        self._most = 1
+        self.crew = Crew(1)
+        self._measured = False
 
     def read(self, entry: Entry) -> Read:
         """All that can be done without the model's forward, by any thread."""
@@ -85,31 +82,21 @@ class Together:
             photo = why.photo(as_prompt(why, given, options))
         return Read(entry, given, why, photo)
 
-    def explain(self, ready: Iterable[tuple[Entry, Future[Read]]]) -> Iterator[Found]:
-        """A sheet for each input, or what is wrong with it."""
-        groups = self._groups(ready)
-        for group in groups:
+    def explain(self, ready: Iterable[tuple[Entry, Callable[[], Read]]]) -> Iterator[Found]:
+        """A sheet for each input, or what is wrong with it; each comes with what reads it."""
+        for group in self._groups(ready):
             yield from self._explain(group)
-            if self._crew is not None and self._crew.threads > 1:
-                yield from self._abreast(groups, self._crew)
 
-    def _abreast(self, groups: Iterator[Group], crew: Crew) -> Iterator[Found]:
-        """The same by several threads; one group waits for each of them."""
-        begun = in_order(groups, self._explain, crew.threads, crew.threads, crew.cores_each)
-        with closing(begun):
-            for _, found in begun:
-                yield from found.result()
-
-    def _groups(self, ready: Iterable[tuple[Entry, Future[Read]]]) -> Iterator[Group]:
+    def _groups(self, ready: Iterable[tuple[Entry, Callable[[], Read]]]) -> Iterator[Group]:
         """Neighbours that go together, as many as may; what cannot be read stands alone."""
         few: list[Read] = []
-        for entry, future in ready:
+        for entry, get in ready:
             try:
-                read = future.result()
+                read = get()
             except InputError as error:
                 yield entry, error
                 continue
-            if few and not (len(few) < self._most and few[-1].goes_with(read)):
+            if few and not (len(few) < self.crew.together and few[-1].goes_with(read)):
                 yield few
                 few = []
             few.append(read)
@@ -126,7 +113,7 @@ class Together:
             if len(group) > 1:
                 half = len(group) // 2
                 if isinstance(error, torch.OutOfMemoryError):
-                    self._most = half
+                    self.crew = replace(self.crew, together=half)
                 return self._explain(group[:half]) + self._explain(group[half:])
             if not isinstance(error, InputError):
                 raise
@@ -137,16 +124,15 @@ class Together:
         why, options = few[0].why, self._options
         photos = [read.photo for read in few if read.photo is not None]
         if not photos or not isinstance(why, ImagePipeline):
-            with self._alone:  # not every tokenizer may be asked by two threads
-                return [explain_one(why, few[0].given, options)]
+            return [explain_one(why, few[0].given, options)]
         method = get_method(options.method or why.usual)
         recorded = why.record_photos(photos, remember=False, maps=method.maps or self._rows)
-        if self._crew is None:
+        if not self._measured:
             # what counts its forwards draws bars, or draws from torch's one generator
             abreast = method.built_in and not method.progress(True)
             device, waiting = recorded.logits.device, self._count and self._count - 1
-            self._crew = crew_for(recorded.bytes, device, waiting, abreast)
-            self._most = self._crew.together
+            self.crew = crew_for(recorded.bytes, device, waiting, abreast)
+            self._measured = True
         asked, named = question(recorded, options)
         found = recorded.explain_each(*asked, **named, matrix=self._rows)
         return [
