@@ -166,6 +166,10 @@ def test_a_mistake_stops_an_evaluation(run: Run, tmp_path: Path) -> None:
         ("x = 1", "registers no method and no preset"),
         ("import whyformer\n@whyformer.register\ndef f(q): ...", "register takes a name"),
         ("import whyformer\n@whyformer.register('f')\ndef f(q): ...", "has no summary"),
+        (
+            "import whyformer\n@whyformer.register('f', 'f', needs='nowhere')\ndef f(q): ...",
+            "the method 'f' needs nowhere, which is not installed",
+        ),
     ],
 )
 def test_what_is_no_method(run: Run, tmp_path: Path, text: str, said: str) -> None:

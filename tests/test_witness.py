@@ -18,7 +18,7 @@ from test_tiny_transformer import Tiny, close
 from whyformer.engine import GRADIENTS, PRESETS
 from whyformer.engine.rules.mass import agreed
 from whyformer.methods.registry import BEST_METHOD
-from whyformer.methods.witness import apart
+from whyformer.methods.witness import apart, remark
 from zoo import pixels, quick
 
 KINDS = ("image", "sequence", "mean")
@@ -65,8 +65,10 @@ def by_hand(
         return (values - common) / shown.std(correction=0)
 
     f, s = share(heard), share(said)
-    root = share(f.sign() * (f.abs() * s).sqrt())
-    return share(apart(root) + presence * apart(share(present)))
+    root, own = share(f.sign() * (f.abs() * s).sqrt()), share(present)
+    if content.sum() < 3:
+        return share(root + presence * own)
+    return share(apart(root) + presence * apart(own))
 
 
 @pytest.mark.parametrize("constants", [(0.5, 0.5, 3 / 4), (0.0, 1.0, 0.0), (1.0, 0.0, 2.0)])
@@ -76,7 +78,7 @@ def test_it_is_its_formula(kind: str, constants: tuple[float, float, float]) -> 
     x, targets = model.inputs(2), [2, 0]
     options = dict(zip(("hearsay", "expected", "presence"), constants, strict=True))
     found = ask(model, x, targets, "witness", gradient="gradient", **options)
-    assert not found.notes
+    assert found.notes == tuple(remark(found.relevance))
     for n, target in enumerate(targets):
         wanted = by_hand(model, x[n], target, found.content[n], constants).detach()
         close(found.relevance[n], wanted, 1e-9)
@@ -205,13 +207,41 @@ def test_a_single_token_keeps_its_word() -> None:
     assert 1.0 in words
 
 
-def test_two_tokens_of_one_sign_are_told_apart_by_order_alone() -> None:
+def test_two_tokens_keep_their_distance() -> None:
+    """Their spread would leave which one is ahead, and no more: their shares are added instead."""
     content = torch.tensor([[True, True]])
-    for ahead in (0.51, 0.99):
-        shared = torch.tensor([[ahead, 1 - ahead]])
-        close(apart(shared, content), torch.tensor([[2.0, 0.0]]), 1e-4)
-    mixed = torch.tensor([[0.8, -0.2]])
-    close(apart(mixed, content), 2 * mixed, 1e-6)
+    close(apart(torch.tensor([[0.51, 0.49]]), content), torch.tensor([[2.0, 0.0]]), 1e-4)
+    model = Bare()
+    for seed in range(4):
+        x = torch.randn(1, 2, 6, generator=torch.Generator().manual_seed(seed)).double()
+        word, own, both, much = (
+            ask(model, x, 1, "witness", presence=presence).relevance
+            for presence in (0, 1e12, 3 / 4, 3)
+        )
+        for presence, found in ((3 / 4, both), (3, much)):
+            expected = word + presence * own
+            close(found, expected / expected.abs().sum(1, keepdim=True), 1e-9)
+
+
+def test_a_map_that_speaks_against_its_target_says_so() -> None:
+    assert remark(torch.tensor([[0.7, -0.3], [0.5, 0.5]])) == []
+    (alone,) = remark(torch.tensor([[-0.7, 0.3]]))
+    assert alone.startswith("more speaks against the target than for it: witness orders that less")
+    (some,) = remark(torch.tensor([[-0.7, 0.3], [0.5, 0.5]]))
+    assert "in 1 of 2 maps" in some
+
+
+def test_the_note_stands_in_the_answer() -> None:
+    """Asked about the class that a model of random weights likes least; not for other methods."""
+    model = Tiny("image")
+    explainer = whyformer.Explainer(model)
+    found = [explainer(model.inputs(1), target, "witness") for target in range(3)]
+    against = [float(explanation.relevance.sum()) < 0 for explanation in found]
+    assert set(against) == {True, False}
+    for explanation, expected in zip(found, against, strict=True):
+        assert any("against the target" in note for note in explanation.notes) == expected
+    other = explainer(model.inputs(1), against.index(True), "fullgrad")
+    assert not any("witness" in note for note in other.notes)
 
 
 @pytest.mark.parametrize("faint", [1e-14, 1e-20])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from whyformer.engine import Trace
@@ -55,7 +56,15 @@ def zero_maps(relevances: Sequence[Tensor], question: Question, method: Method) 
                 f"no attention reads {' and '.join(unread)}, so {method.name} tells nothing of it; "
                 "gradient_x_input and fullgrad need none"
             ]
-    return blank_maps(relevances[0], method)
+    return told_by_maps(relevances, method)
+
+
+def told_by_maps(relevances: Sequence[Tensor], method: Method) -> list[str]:
+    """What is to be said of these maps, (batch, [targets,] tokens) of every input, as they are."""
+    told = blank_maps(relevances[0], method)
+    if method.remark is not None:
+        told += method.remark(torch.cat(list(relevances), -1).flatten(0, -2))
+    return told
 
 
 def blank_maps(relevance: Tensor, method: Method) -> list[str]:

@@ -42,6 +42,22 @@ def check_look(options: argparse.Namespace, kind: str) -> None:
             raise InputError(f"{name} goes with {fits}s, and the input is {a(kind)}")
 
 
+#: endings of what is drawn, dot by dot or line by line
+PICTURES = (".png", ".svg", ".pdf", ".gif", ".tex")
+
+
+def check_drawn(options: argparse.Namespace, ending: str | None) -> None:
+    """Refuse what a file of such an ending, or the terminal without one, does not show."""
+    chosen = {"--contour": options.contour, "--size": options.size, "--dpi": options.dpi}
+    chosen["--fragment"] = options.fragment or None
+    for name, value in chosen.items():
+        shown = (".tex",) if name == "--fragment" else PICTURES
+        if value is None or ending in shown or (ending is None and name == "--contour"):
+            continue
+        what = f"a {ending} file" if ending else "the terminal"
+        raise InputError(f"{name} changes nothing in {what}; it goes with {', '.join(shown)}")
+
+
 def look_of(options: argparse.Namespace) -> Look:
     from whyformer.render.look import Look
 

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     chosen = chosen_methods(options)
     given = read_input(options.input, options)
     check_look(options, given.kind)
-    check_output(options.out, given)
+    check_output(options, given)
     why = load_for(options, given.kind)
     recorded = why.record(given.content, progress=not options.quiet, **beside(why, options))
     target, place = read_target(options, recorded), place_of(options, recorded)

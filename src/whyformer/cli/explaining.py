@@ -7,7 +7,15 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyformer.cli.asked import check_look, given_video, load_for, look_of, place_of, read_target
+from whyformer.cli.asked import (
+    check_drawn,
+    check_look,
+    given_video,
+    load_for,
+    look_of,
+    place_of,
+    read_target,
+)
 from whyformer.cli.inputs import CliInput, beside, read_input
 from whyformer.cli.many import explain_many, list_inputs
 from whyformer.cli.options import (
@@ -105,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("--format is for many inputs; for one, the ending of --out says it")
     given = video or read_input(options.input[0], options)
     check_look(options, given.kind)
-    check_output(options.out, given, writes)
+    check_output(options, given, writes)
     why = load_for(options, given.kind)
     if writes:
         write_story(why, given, options)
@@ -160,9 +168,11 @@ def lay_out(
     return sheet
 
 
-def check_output(out: str | None, given: CliInput, writes: bool = False) -> None:
+def check_output(options: argparse.Namespace, given: CliInput, writes: bool = False) -> None:
     """Complain about an output that cannot be before the work is done."""
+    out = options.out
     if out is None:
+        check_drawn(options, ".json" if options.json else None)
         return
     from whyformer.files import FOLDER, check_writable, what_is
     from whyformer.render.saving import panel_path, writer
@@ -175,6 +185,7 @@ def check_output(out: str | None, given: CliInput, writes: bool = False) -> None
     if what_is(path) == FOLDER:
         raise InputError(f"{out} is a folder; one input goes to a file such as {path / 'why.png'}")
     (story_writer if writes else writer)(path)
+    check_drawn(options, path.suffix.lower())
     for written in (path, panel_path(path)) if path.suffix == ".tex" else (path,):
         if what_is(written) and what_is(Path(given.name)) and written.samefile(given.name):
             raise InputError(f"{written} is the input itself; choose another name for the result")

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whyformer.cli.asked import load_named
+from whyformer.cli.asked import check_drawn, load_named
 from whyformer.cli.inputs import a, read_input
 from whyformer.cli.results import Entry, Results
 from whyformer.cli.rows import Rows
@@ -150,7 +150,9 @@ def explain_many(inputs: Inputs, options: argparse.Namespace) -> int:
     from whyformer.sharing import processes, total, wait
 
     get_preset(options.preset), is_fast(options.precision)
-    if options.dpi is None and (options.format or "png").lstrip(".") == "png":
+    if options.out is None:
+        check_drawn(options, ".json" if options.json else None)
+    elif options.dpi is None and (options.format or "png").lstrip(".") == "png":
         options.dpi = MANY_DPI
     rank, size = processes()
     why = load_named(options.model, options) if options.model else None

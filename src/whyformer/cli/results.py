@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyformer import __version__
-from whyformer.cli.asked import look_of
+from whyformer.cli.asked import check_drawn, look_of
 from whyformer.cli.kept import Index, Kept
 from whyformer.errors import InputError, OutputError
 from whyformer.files import FILE, lock, what_is
@@ -70,6 +70,7 @@ class Results:
         self.folder, self.rank = Path(options.out), rank
         self.ending = ("png" if options.format is None else options.format).lstrip(".")
         writer(Path(f"result.{self.ending}"))
+        check_drawn(options, f".{self.ending.lower()}")
         if what_is(self.folder) == FILE or self.folder.suffix.lower() in WRITERS:
             raise InputError(f"{self.folder} is a file's name; many inputs go into a folder")
         self.gallery = self.folder / PAGE

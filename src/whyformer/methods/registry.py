@@ -17,6 +17,8 @@ from whyformer.methods.plugins import import_packages, run_file, source_of
 from whyformer.methods.variants import SEPARATOR, with_options, written
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from whyformer.methods.question import Answer, Question
 
 
@@ -50,7 +52,8 @@ class Method:
     ``class_specific`` says whether the target matters to it; a method that is ``on_request`` takes
     part in comparisons only where it is named; one without ``maps`` reads no attention maps, so
     that none has to be stored. ``needs`` names the package, and the extra of whyformer that brings
-    it, without which the method cannot answer.
+    it, without which the method cannot answer. ``remark`` says what maps, (maps, tokens), do not
+    tell, as sentences.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Method:
     maps: bool = True
     facts: Facts | None = None
     needs: str | None = None
+    remark: Callable[[Tensor], list[str]] | None = None
 
     @property
     def options(self) -> list[str]:
@@ -110,12 +114,14 @@ def register(
     maps: bool = True,
     needs: str | None = None,
     facts: Facts | None = None,
+    remark: Callable[[Tensor], list[str]] | None = None,
 ) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
     """Add a method under a name, with one line that says what it does, or its docstring's first.
 
     ``maps=False``: the method reads no attention maps. ``facts`` go into the table of methods.
     ``needs`` names a package, and the extra of whyformer that brings it: without the package the
-    method is not listed, and asking for it says what to install.
+    method is not listed, and asking for it says what to install. ``remark`` gets all maps,
+    (maps, tokens), and returns sentences on what they do not tell.
     """
 
     if not isinstance(name, str):
@@ -128,7 +134,9 @@ def register(
                 f"the method {name!r} has no summary; give one line that says what it does, or a "
                 "docstring"
             )
-        method = Method(name, said, function, class_specific, on_request, maps, facts, needs)
+        method = Method(
+            name, said, function, class_specific, on_request, maps, facts, needs, remark
+        )
         if needs is not None and importlib.util.find_spec(needs) is None:
             _ABSENT[name] = method
             return function
@@ -160,9 +168,12 @@ def methods_from(path: str | Path) -> dict[str, Method]:
 
     ``--methods-from FILE`` on the command line. A file may also register presets.
     """
-    known, presets = methods(), registered_presets()
+    known, presets, before = methods(), registered_presets(), set(_ABSENT)
     run_file(path)
     brought = {name: m for name, m in methods().items() if m is not known.get(name)}
+    absent = [name for name in _ABSENT if name not in before]
+    if absent and not brought:
+        raise _needs(_ABSENT[absent[0]])
     if not brought and all(p is presets.get(n) for n, p in registered_presets().items()):
         raise InputError(
             f"{path} registers no method and no preset; expected a function under "
@@ -207,15 +218,19 @@ def get_registered(name: str) -> Method:
     """A method by its own name alone."""
     known = methods()
     if name in _ABSENT and name not in known:
-        raise UnknownNameError(
-            f"the method {name!r} needs {_ABSENT[name].needs}, which is not installed: "
-            f"pip install 'whyformer[{_ABSENT[name].needs}]'"
-        )
+        raise _needs(_ABSENT[name])
     if name not in known:
         raise UnknownNameError(
             f"unknown method {name!r}; {nearest(name, [*all_methods(), *absent_methods()])}"
         )
     return known[name]
+
+
+def _needs(method: Method) -> UnknownNameError:
+    return UnknownNameError(
+        f"the method {method.name!r} needs {method.needs}, which is not installed: "
+        f"pip install 'whyformer[{method.needs}]'"
+    )
 
 
 def default_methods() -> list[str]:

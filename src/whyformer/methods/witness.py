@@ -16,12 +16,27 @@ from whyformer.methods.varying import at_least
 if TYPE_CHECKING:
     from torch import Tensor
 
+
+def remark(maps: Tensor) -> list[str]:
+    """That what speaks against the target is ordered less surely, where most of a map does."""
+    against = maps.sum(-1) < 0
+    if not bool(against.any()):
+        return []
+    where = "" if bool(against.all()) else f" in {int(against.sum())} of {len(maps)} maps"
+    return [
+        f"more speaks against the target than for it{where}: witness orders that less surely than "
+        "what speaks for one; ask for the class that is predicted, or ask fullgrad"
+    ]
+
+
 #: how much of what a token heard it hands on: the share of attention beside the identity
 HEARSAY = 1 / 2
 #: how much of a row's mean evidence is taken from what each token said
 EXPECTED = 1 / 2
 #: how far the tokens' own streams spread, beside what was heard of them
 PRESENCE = 3 / 4
+#: tokens whose spread tells how far they are apart; of two it tells which one is ahead
+FEWEST = 3
 #: shares whose spread is below this part of their mean size differ by rounding errors alone
 ROUNDING = 1e-5
 
@@ -30,6 +45,7 @@ ROUNDING = 1e-5
     "witness",
     "signed: what each token said for the target, as it was heard, and what it carries itself",
     facts=Facts("whyformer", 2026, "1 F 1 B", "attention, streams, gradient", signed=True),
+    remark=remark,
 )
 def witness(
     question: Question,
@@ -49,7 +65,8 @@ def witness(
     against a token counts as far as they agree (``Question.flow``). Said: S = sum_b r E_h G_b^+ of
     keys that a query may read. Present: P = sum_b sum_d x_b g_b. What all tokens have in common of
     W, or of P, is taken off. A spread is the standard deviation over the content of all inputs
-    that the question reaches; the map is divided by the sum of its sizes. With ``shifts`` of two
+    that the question reaches; one or two tokens, which have none to speak of, keep W + presence P.
+    The map is divided by the sum of its sizes. With ``shifts`` of two
     or more, an image's map is the mean over as many shifted grids in each direction, finer than its
     patches.
     """
@@ -83,7 +100,8 @@ def witness(
     word, own = (torch.cat(shares(question, parts), 1) for parts in (roots, present.parts))
     reached = (word != 0) | (own != 0)
     found = apart(word, reached) + presence * apart(own, reached)
-    found = torch.where(found.any(1, keepdim=True), found, word + presence * own)
+    alike = (reached.sum(1, keepdim=True) < FEWEST) | ~found.any(1, keepdim=True)
+    found = torch.where(alike, word + presence * own, found)
     return Answer.of(shares(question, found.split([part.shape[1] for part in roots], 1)))
 
 

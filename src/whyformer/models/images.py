@@ -21,7 +21,7 @@ from whyformer.models.cropping import crop_note, crop_of
 from whyformer.models.image_files import ImageInput, read_image
 from whyformer.models.pipeline import Pipeline
 from whyformer.models.recorded import Ask, RecordedInput, Show
-from whyformer.notes import blank_maps
+from whyformer.notes import told_by_maps
 from whyformer.photo import Crop
 from whyformer.recording import Recording
 from whyformer.selecting import select
@@ -210,12 +210,12 @@ class RecordedImages(RecordedInput):
     ) -> list[Explanation]:
         """One explanation a photo, which says what it would say of that photo alone."""
         whole, chosen = self._explain(target, Ask(method, preset, options)), get_method(method)
-        of_some = [*said_of(self._photos), *blank_maps(whole.relevance, chosen)]
+        of_some = [*said_of(self._photos), *told_by_maps([whole.relevance], chosen)]
         of_all = [note for note in whole.notes if note not in of_some]
         found = []
         for i, photo in enumerate(self._photos):
             one = select(whole, i)
-            notes = (*said_of([photo]), *of_all, *blank_maps(one.relevance, chosen))
+            notes = (*said_of([photo]), *of_all, *told_by_maps([one.relevance], chosen))
             found.append(replace(one, notes=notes))
         return found
 
