@@ -18,6 +18,7 @@ import whyformer
 from command_line import Run
 from whyformer.engine import PRESETS, Preset
 from whyformer.methods import registry
+from whyformer.methods.question import Answer, Question
 from whyformer.provenance import digest_of, rules_of
 from zoo import CASES
 
@@ -129,6 +130,11 @@ def blank(question):
 def boom(question):
     \"\"\"A mistake of the user's.\"\"\"
     return question.no_such_thing
+
+
+@whyformer.register("mute", "says what it cannot tell, and fails", remark=lambda maps: maps.said)
+def mute(question):
+    return question.pool(question.attention[-1].mean(1))
 """
 MISTAKES = [
     ("short", r"\(wrong.py:6\) returned relevance of shape \(1, 4\); expected \(1, 5\)"),
@@ -137,7 +143,24 @@ MISTAKES = [
     ("whole", "no tensor of floating point"),
     ("blank", "gave NaN or infinity in float32; its map is not shown"),
     ("boom", r"failed \(wrong.py:34\): AttributeError: .* 'no_such_thing'"),
+    ("mute", r"failed \(wrong.py:37\): AttributeError: .* 'said'"),
 ]
+
+
+def test_what_its_maps_cannot_tell_stands_in_the_notes() -> None:
+    """A sentence for all maps of an answer, which the batch's samples and targets are."""
+
+    def remark(maps: torch.Tensor) -> list[str]:
+        return [f"{len(maps)} maps of {maps.shape[1]} tokens"]
+
+    @whyformer.register("modest", "the last block's attention", remark=remark)
+    def modest(question: Question) -> Answer:
+        return question.pool(question.attention[-1].mean(1))
+
+    model, inputs = CASES[0].make()
+    count = len(inputs)
+    found = whyformer.Explainer(model)(inputs, [[0, 1]] * count, "modest")
+    assert f"{2 * count} maps of {found.relevance.shape[-1]} tokens" in found.notes
 
 
 @pytest.mark.parametrize(("name", "said"), MISTAKES)

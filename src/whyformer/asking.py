@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -23,6 +24,8 @@ from whyformer.methods import Method
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.variants import written
 
+T = TypeVar("T")
+
 
 def call_method(method: Method, question: Question, options: dict[str, Any]) -> Answer:
     """The answer; what a method of one's own does wrong is told with its name and line."""
@@ -31,8 +34,15 @@ def call_method(method: Method, question: Question, options: dict[str, Any]) -> 
         raise UnknownNameError(
             f"{method.name} has no option {unknown[0]!r}; {nearest(unknown[0], method.options)}"
         )
+    answer = told_by_name(method, lambda: method(question, **options))
+    check(answer, method, question)
+    return answer
+
+
+def told_by_name(method: Method, call: Callable[[], T]) -> T:
+    """What the call returns; what goes wrong in code of one's own is told with its name and line."""
     try:
-        answer = method(question, **options)
+        return call()
     except WhyformerError:
         raise
     except Exception as error:
@@ -42,8 +52,6 @@ def call_method(method: Method, question: Question, options: dict[str, Any]) -> 
             f"the method {method.name!r} failed ({last_line(error)}): "
             f"{type(error).__name__}: {first_line(error)}"
         ) from error
-    check(answer, method, question)
-    return answer
 
 
 def check(answer: Any, method: Method, question: Question) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from whyformer.asking import told_by_name
 from whyformer.engine import Trace
 from whyformer.engine.leaks import mixing_branches, mixing_convolutions
 from whyformer.methods import Method
@@ -62,8 +63,9 @@ def zero_maps(relevances: Sequence[Tensor], question: Question, method: Method) 
 def told_by_maps(relevances: Sequence[Tensor], method: Method) -> list[str]:
     """What is to be said of these maps, (batch, [targets,] tokens) of every input, as they are."""
     told = blank_maps(relevances[0], method)
-    if method.remark is not None:
-        told += method.remark(torch.cat(list(relevances), -1).flatten(0, -2))
+    if (remark := method.remark) is not None:
+        maps = torch.cat(list(relevances), -1).flatten(0, -2)
+        told += told_by_name(method, lambda: remark(maps))
     return told
 
 
