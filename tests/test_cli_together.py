@@ -15,8 +15,9 @@ import torch
 from PIL import Image
 
 from command_line import Run, draw, results
+from whyformer import memory
 from whyformer.forked import can_fork
-from whyformer.memory import Crew, crew_for
+from whyformer.memory import FORK_BYTES, Crew, crew_for
 from whyformer.models.images import ImagePipeline, Photo
 
 CPU = torch.device("cpu")
@@ -114,6 +115,37 @@ class TestTogether:
         again = run("explain", photos, "--out", out, "--format", "json")
         assert "0 explained, 24 already there, 0 failed" in again[1]
 
+    @needs_forks
+    def test_what_remains_decides(
+        self, run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A single photo that is left, or answers to a pipe, are no work for two processes."""
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+        for i in range(5):
+            draw(photos / f"z{i}.png", i)
+        arguments = ["explain", photos, "--out", tmp_path / "maps", "--format", "json"]
+        run(*arguments)
+        for name in ("z3.json", "z4.json"):
+            (tmp_path / "maps" / name).unlink()
+        asked = record_calls(monkeypatch, tmp_path / "calls")
+        assert "2 explained, 6 already there" in run(*arguments)[1]
+        assert asked() == [(os.getpid(), 1)] * 2
+        asked = record_calls(monkeypatch, tmp_path / "more")
+        assert len(run("explain", photos, "--json")[1].splitlines()) == 8
+        assert asked() == [(os.getpid(), 1), (os.getpid(), 7)]
+
+    def test_a_system_without_room_for_processes(
+        self, run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+
+        monkeypatch.setattr("whyformer.cli.steps.in_forks", full)
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+        _, told, errors = run("explain", photos, "--out", tmp_path / "maps", "--format", "json")
+        assert "3 explained, 0 already there, 0 failed" in told
+        assert "whyformer:" not in errors
+
     def test_no_room_after_all(
         self, run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -146,14 +178,47 @@ class TestCrew:
     def test_little_memory_makes_it_smaller(
         self, cores: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A way back takes twice the graph, and all of it a quarter of what is free.
-
-        Where not every core's process has room, all cores work for one.
-        """
-        monkeypatch.setattr("whyformer.memory.free_bytes", lambda device: 8 * 6 * 2**20)
-        assert crew_for(2**20, CPU) == Crew(6 // cores, cores)
-        assert crew_for(6 * 2**20, CPU) == Crew(1, 1)
+        """A way back takes twice the graph, and all of it a quarter of what is free."""
+        beside = FORK_BYTES if cores > 1 else 0
+        monkeypatch.setattr(
+            "whyformer.memory.free_bytes", lambda device: cores * (beside + 8 * 3 * 2**20)
+        )
+        assert crew_for(2**20, CPU) == Crew(3, cores)
+        assert crew_for(3 * 2**20, CPU) == Crew(1, cores)
         assert crew_for(2**40, CPU) == Crew(1, 1)
+
+    @needs_forks
+    def test_room_for_some_cores(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Half as many processes as there are cores still do more than all cores as one team."""
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+        free = 40 * (FORK_BYTES + 8 * 2**20)
+        monkeypatch.setattr("whyformer.memory.free_bytes", lambda device: free)
+        assert crew_for(2**20, CPU) == Crew(1, 40)
+        assert crew_for(2 * 2**20, CPU) == Crew(1, 37)
+        assert crew_for(100 * 2**20, CPU) == Crew(3, 1)
+
+    def test_a_container_has_less_than_its_machine(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """Limits of the group and of those around it; cached files are given back."""
+        machine = memory.free_bytes(CPU)
+        assert machine is not None
+        pod = tmp_path / "groups" / "pod" / "container"
+        pod.mkdir(parents=True)
+        own = tmp_path / "own"
+        own.write_text("3:cpu:/somewhere\n0::/pod/container\n")
+        monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+        monkeypatch.setattr(memory, "MY_GROUPS", own)
+        assert memory.free_bytes(CPU) == pytest.approx(machine, rel=0.2)
+        limit(pod, "max", 5000)
+        assert memory.free_bytes(CPU) == pytest.approx(machine, rel=0.2)
+        limit(pod.parent, "9000", 5000)
+        assert memory.free_bytes(CPU) == 4000 + 300
+        limit(pod, "6000", 5000)
+        assert memory.free_bytes(CPU) == 1000 + 300
+        limit(pod, "4000", 5000)
+        assert memory.free_bytes(CPU) == 0
+        assert crew_for(2**20, CPU) == Crew(1, 1)
 
     def test_large_models_go_in_small_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The graphs of a DeiT-Tiny, a ViT-B and a ViT-L, in MiB."""
@@ -167,6 +232,13 @@ class TestCrew:
         assert crew_for(2**20, torch.device("meta")).processes == 1
         monkeypatch.setattr("whyformer.memory.can_fork", lambda: False)
         assert crew_for(2**20, CPU).processes == 1
+
+
+def limit(group: Path, most: str, used: int) -> None:
+    """A control group as Linux tells of it."""
+    (group / "memory.max").write_text(f"{most}\n")
+    (group / "memory.current").write_text(f"{used}\n")
+    (group / "memory.stat").write_text("anon 4000\ninactive_file 300\nactive_file 700\n")
 
 
 def record_calls(

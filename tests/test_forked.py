@@ -101,6 +101,64 @@ def test_a_killed_process_is_told() -> None:
         answers(lambda i: os.kill(os.getpid(), signal.SIGKILL), 4, nothing)
 
 
+def test_what_was_sent_is_not_begun_once_nobody_wants_it(tmp_path: Path) -> None:
+    """A pool has more than it works on where its processes find it, beyond recall."""
+
+    def call(i: int) -> None:
+        (tmp_path / str(i)).touch()
+        time.sleep(0.5)
+
+    begun = in_forks(range(50), call, 2, nothing)
+    next(begun)[1].result()
+    begun.close()
+    assert len(list(tmp_path.iterdir())) <= 4
+
+
+def test_a_system_without_room_for_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What had begun is gone."""
+    usual, before = os.fork, psutil.Process().children()
+    begun: list[int] = []
+
+    def fork() -> int:
+        if begun:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        begun.append(usual())
+        return begun[-1]
+
+    monkeypatch.setattr(os, "fork", fork)
+    with pytest.raises(BlockingIOError):
+        in_forks(range(4), str, 2, nothing)
+    _, alive = psutil.wait_procs(psutil.Process().children(), timeout=30)
+    assert len(begun) == 1
+    assert [process for process in alive if process not in before] == []
+
+
+def test_a_process_that_cannot_begin() -> None:
+    def begin(number: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(BrokenProcessPool):
+        in_forks(range(4), str, 2, begin)
+
+
+def test_an_interruption_waits_until_all_have_begun(capfd: pytest.CaptureFixture[str]) -> None:
+    """As a terminal sends it, to parent and children; none of them says a word."""
+    before = set(psutil.Process().children())
+
+    def begin(number: int) -> None:
+        os.kill(os.getppid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    usual = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        in_forks(range(4), str, 2, begin)
+    assert signal.getsignal(signal.SIGINT) is usual
+    begun = [process for process in psutil.Process().children() if process not in before]
+    _, alive = psutil.wait_procs(begun, timeout=30)
+    assert alive == []
+    assert capfd.readouterr().err == ""
+
+
 def test_none_outlives_its_parent(tmp_path: Path) -> None:
     inside = {**os.environ, "THERE": str(tmp_path)}
     parent = subprocess.Popen([sys.executable, "-c", FAMILY], env=inside)

@@ -65,7 +65,10 @@ COMMANDS = [
     ("explain good.png --dpi 96 --out a.npz", "--dpi changes nothing in a .npz file"),
     ("explain good.png --fragment --out a.png", "--fragment changes nothing in a .png file"),
     ("compare good.png --size 8cm --out a.html", "--size changes nothing in a .html file"),
-    ("explain good.png good.png --size 8cm --out b --format html", "--size changes nothing in a .html file"),
+    (
+        "explain good.png good.png --size 8cm --out b --format html",
+        "--size changes nothing in a .html file",
+    ),
     ("explain good.png good.png --dpi 96", "--dpi changes nothing in the terminal"),
     ("explain good.png --size 3", "'3' is no width from 1 to 100 inches"),
     ("explain good.png --size 1e9cm", "'1e9cm' is no width"),

@@ -135,6 +135,11 @@ def boom(question):
 @whyformer.register("mute", "says what it cannot tell, and fails", remark=lambda maps: maps.said)
 def mute(question):
     return question.pool(question.attention[-1].mean(1))
+
+
+@whyformer.register("odd", "says it without a list", remark=lambda maps: "nothing")
+def odd(question):
+    return mute(question)
 """
 MISTAKES = [
     ("short", r"\(wrong.py:6\) returned relevance of shape \(1, 4\); expected \(1, 5\)"),
@@ -144,6 +149,7 @@ MISTAKES = [
     ("blank", "gave NaN or infinity in float32; its map is not shown"),
     ("boom", r"failed \(wrong.py:34\): AttributeError: .* 'no_such_thing'"),
     ("mute", r"failed \(wrong.py:37\): AttributeError: .* 'said'"),
+    ("odd", r"the remark of the method 'odd' \(wrong.py:42\) is str; expected a list of sentences"),
 ]
 
 
@@ -198,9 +204,10 @@ def test_a_mistake_stops_an_evaluation(run: Run, tmp_path: Path) -> None:
 def test_what_is_no_method(run: Run, tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "file.py"
     path.write_text(text)
-    code, _, errors = run("methods", "--methods-from", path)
-    assert code == 2
-    assert said in errors
+    for _ in range(2):
+        code, _, errors = run("methods", "--methods-from", path)
+        assert code == 2
+        assert said in errors
 
 
 def test_options_are_not_guessed(run: Run, scene: Path) -> None:

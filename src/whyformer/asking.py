@@ -40,7 +40,7 @@ def call_method(method: Method, question: Question, options: dict[str, Any]) -> 
 
 
 def told_by_name(method: Method, call: Callable[[], T]) -> T:
-    """What the call returns; what goes wrong in code of one's own is told with its name and line."""
+    """What the call returns; what goes wrong in one's own code is told with its name and line."""
     try:
         return call()
     except WhyformerError:

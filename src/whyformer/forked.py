@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterable
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from whyformer.overlapping import in_order
@@ -19,8 +22,9 @@ R = TypeVar("R")
 #: ``prctl``'s request for a signal when the parent ends
 PARENT_DEATH_SIGNAL = 1
 
-#: what this process was forked for
+#: what this process was forked for, and whether its parent wants no more of it
 _call: Callable[[Any], Any]
+_over: mmap.mmap
 
 
 def can_fork() -> bool:
@@ -37,9 +41,10 @@ def in_forks(
 
     ``call`` and ``begin`` may hold whatever this process holds; what is given to ``call`` and what
     it returns is sent. Begin before there are threads: a lock that one of them holds, no fork gets.
+    Raises OSError or RuntimeError where the system has no room for so many processes.
     """
     context = multiprocessing.get_context("fork")
-    numbers = context.SimpleQueue()
+    over, numbers = mmap.mmap(-1, 1), context.SimpleQueue()
     for number in range(1, count + 1):
         numbers.put(number)
 
@@ -47,19 +52,63 @@ def in_forks(
         _live_with(parent)
         begin(numbers.get())
 
-    pool = ProcessPoolExecutor(count, context, _begin, (call, set_up, os.getpid()))
-    pool.submit(os.getpid).result()
-    return in_order(waiting, _do, pool, ahead=2 * count)
+    pool = ProcessPoolExecutor(count, context, _begin, (call, over, set_up, os.getpid()))
+    before = set(multiprocessing.active_children())
+    with _undisturbed():
+        try:
+            pool.submit(os.getpid).result()
+        except Exception:
+            for begun in set(multiprocessing.active_children()) - before:
+                begun.kill()
+            pool.shutdown()
+            raise
+    return _until_over(in_order(waiting, _do, pool, ahead=2 * count), over)
 
 
-def _begin(call: Callable[[Any], Any], set_up: Callable[[int], None], parent: int) -> None:
-    global _call
-    _call = call
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until all have begun: none of them is lost, and none has to say a word.
+
+    Python warns of a fork where there are threads, and OpenMP's are such; they hold no lock between
+    two products.
+    """
+    pressed: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
+
+
+def _until_over(
+    begun: Generator[tuple[T, Future[R]], None, None], over: mmap.mmap
+) -> Generator[tuple[T, Future[R]], None, None]:
+    """What was sent and has not begun is not begun once the caller leaves.
+
+    The processes are told before the pool, which ``begun`` closes, waits for them.
+    """
+    try:
+        for each in begun:  # noqa: UP028
+            yield each
+    finally:
+        over[0] = True
+        begun.close()
+
+
+def _begin(
+    call: Callable[[Any], Any], over: mmap.mmap, set_up: Callable[[int], None], parent: int
+) -> None:
+    global _call, _over
+    _call, _over = call, over
     set_up(parent)
 
 
 def _do(each: Any) -> Any:
-    return _call(each)
+    return None if _over[0] else _call(each)
 
 
 def _live_with(parent: int) -> None:

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +26,10 @@ TOGETHER, TOGETHER_ON_DEVICE = 8, 32
 GROUP_BYTES = 320 * 2**20
 #: of the free memory, inputs together may take a quarter, and a way back about twice their graph
 SHARE, WAY_BACK = 4, 2
+#: what a forked process writes anew of what it was forked with, and makes for itself
+FORK_BYTES = 128 * 2**20
+#: where the system tells of groups of processes that share a limit
+GROUPS, MY_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 class BoundedMemory:
@@ -89,17 +94,22 @@ def crew_for(
 
     On a CPU by a process for each core, where they may work ``abreast`` and have room: all cores as
     one team stop at each of many small steps until the last of them has come, and threads that
-    explain beside one another wait for each other's memory. ``waiting``: how many inputs there are.
+    explain beside one another wait for each other's memory. Where the memory holds processes for
+    less than half of the cores, all cores are one team. ``waiting``: how many inputs there are.
     """
     on_cpu, size = device.type == "cpu", max(1, bytes_of_one)
     most = min(TOGETHER, GROUP_BYTES // size) if on_cpu else TOGETHER_ON_DEVICE
     free = free_bytes(device)
-    room = free // (SHARE * WAY_BACK * size) if free is not None else TOGETHER
     cores = torch.get_num_threads()
     wanted = cores if waiting is None else max(1, min(cores, waiting))
-    processes = wanted if on_cpu and abreast and room >= wanted and can_fork() else 1
+    takes, processes, room = SHARE * WAY_BACK * size, 1, TOGETHER
+    if on_cpu and abreast and can_fork():
+        fitting = wanted if free is None else min(wanted, free // (takes + FORK_BYTES))
+        processes = fitting if 2 * fitting >= wanted else 1
+    if free is not None:
+        room = (free // processes - (FORK_BYTES if processes > 1 else 0)) // takes
     share = most if waiting is None else -(-waiting // processes)
-    return Crew(max(1, min(most, room // processes, share)), processes)
+    return Crew(max(1, min(most, room, share)), processes)
 
 
 def in_parts(call: Callable[[Tensor], Tensor], inputs: Tensor, device: torch.device) -> Tensor:
@@ -124,12 +134,30 @@ def free_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            told = dict(line.split(":") for line in file)
-        free = int(told["MemAvailable"].split()[0]) * 1024
+        told = _numbers(Path("/proc/meminfo"))
+        free = min([told["MemAvailable:"] * 1024, *_left_to_groups()])
     except (OSError, KeyError, ValueError):
         return None
     return free // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def _left_to_groups() -> Iterator[int]:
+    """What this process's control groups may still take: a container has less than its machine."""
+    named = [line[3:] for line in MY_GROUPS.read_text().splitlines() if line.startswith("0::")]
+    for group in [GROUPS / path.strip("/") for path in named]:
+        for limited in (group, *group.parents):
+            try:
+                most = int((limited / "memory.max").read_text())
+                used = int((limited / "memory.current").read_text())
+            except (OSError, ValueError):  # none, or "max"
+                continue
+            yield max(0, most - used + _numbers(limited / "memory.stat")["inactive_file"])
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """The first number that stands behind each name."""
+    lines = (line.split() for line in path.read_text().splitlines())
+    return {name: int(number) for name, number, *_ in lines}
 
 
 def fingerprint(seed: Tensor) -> tuple[Any, ...]:

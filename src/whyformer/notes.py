@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from whyformer.asking import told_by_name
+from whyformer.asking import place_of, told_by_name
 from whyformer.engine import Trace
 from whyformer.engine.leaks import mixing_branches, mixing_convolutions
+from whyformer.errors import MethodError
 from whyformer.methods import Method
 from whyformer.methods.question import Question
 
@@ -65,7 +66,13 @@ def told_by_maps(relevances: Sequence[Tensor], method: Method) -> list[str]:
     told = blank_maps(relevances[0], method)
     if (remark := method.remark) is not None:
         maps = torch.cat(list(relevances), -1).flatten(0, -2)
-        told += told_by_name(method, lambda: remark(maps))
+        said = told_by_name(method, lambda: remark(maps))
+        if not isinstance(said, list) or not all(isinstance(each, str) for each in said):
+            raise MethodError(
+                f"the remark of the method {method.name!r} ({place_of(method)}) is "
+                f"{type(said).__name__}; expected a list of sentences"
+            )
+        told += said
     return told
 
 

@@ -196,6 +196,11 @@ def _explain(
 
     from whyformer.cli.steps import Steps
 
+    class Bar(tqdm):  # type: ignore[misc]
+        """Starts no thread that watches over it: processes may yet be forked."""
+
+        monitor_interval = 0
+
     rank = 0 if results is None else results.rank
     if isinstance(inputs, Rows):
         share, known = inputs.share(why, rank, processes), inputs.count()
@@ -204,8 +209,10 @@ def _explain(
     known = None if known is None else len(range(known)[rank::processes])
     silent = options.quiet or results is None or rank > 0
     label = "explaining" + (f" 1/{processes}" if processes > 1 else "")
-    steps = Steps(options, why, results, known, alone=processes == 1)
     done = before = failed = 0
+
+    def after() -> int | None:
+        return None if known is None else known - done - before - failed - 1
 
     def waiting() -> Iterator[Entry]:
         nonlocal before
@@ -215,8 +222,8 @@ def _explain(
             else:
                 yield entry
 
-    told = steps.run(waiting())
-    with tqdm(total=known, desc=label, unit="input", disable=silent) as bar, closing(told):
+    told = Steps(options, why, results, after, alone=processes == 1).run(waiting())
+    with Bar(total=known, desc=label, unit="input", disable=silent) as bar, closing(told):
         for entry, wrong in told:
             if wrong is None:
                 done += 1

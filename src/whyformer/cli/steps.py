@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from whyformer.cli.explaining import present
@@ -33,8 +33,8 @@ Group = list[Entry]
 class Steps:
     """Reads, explains and writes inputs.
 
-    ``count``: how many there are, where that is known. ``alone``: no other process of a group has
-    its part of the cores.
+    ``after``: how many inputs wait behind the one that is explained, where that is known.
+    ``alone``: no other process of a group has its part of the cores.
     """
 
     def __init__(
@@ -42,12 +42,13 @@ class Steps:
         options: argparse.Namespace,
         why: Pipeline | None,
         results: Results | None,
-        count: int | None,
+        after: Callable[[], int | None],
         alone: bool,
     ) -> None:
         rows = results is None or results.ending in WITH_ROWS
-        self._work = Together(options, why, rows, count)
-        self._options, self._results, self._alone = options, results, alone
+        forks = alone and results is not None and not options.json
+        self._work = Together(options, why, rows, after, forks)
+        self._options, self._results = options, results
 
     def run(self, entries: Iterator[Entry]) -> Generator[Told, None, None]:
         """Each in its turn.
@@ -55,18 +56,13 @@ class Steps:
         The first that can be explained tells what one takes; what follows is shared by processes
         where that pays. They begin before this one has threads.
         """
-        first = []
         for entry in entries:
-            first += self._one_by_one([entry])
-            if first[-1][1] is None:
+            ((_, wrong),) = self._one_by_one([entry])
+            yield entry, wrong
+            if wrong is None:
                 break
-        return self._go_on(first, self._by_forks(entries) or self._beside(entries))
-
-    def _go_on(
-        self, first: list[Told], following: Generator[Told, None, None]
-    ) -> Generator[Told, None, None]:
-        with closing(following):
-            yield from chain(first, following)
+        with closing(self._by_forks(entries) or self._beside(entries)) as following:
+            yield from following
 
     def _one_by_one(self, group: Group) -> list[Told]:
         """One step after another."""
@@ -82,6 +78,7 @@ class Steps:
 
     def _beside(self, entries: Iterable[Entry]) -> Generator[Told, None, None]:
         """Threads read what comes next, and write what is done."""
+        self._work.forks = False
         with closing(read_ahead(entries, self._work.read)) as ready, WriteBehind() as behind:
             for entry, sheet in self._work.explain((entry, each.result) for entry, each in ready):
                 if isinstance(sheet, InputError):
@@ -91,12 +88,20 @@ class Steps:
                     yield entry, None
 
     def _by_forks(self, entries: Iterator[Entry]) -> Generator[Told, None, None] | None:
-        """Each by a process that does all steps, a group of neighbours at a time."""
+        """Each by a process that does all steps, a group of neighbours at a time; None if none."""
         crew = self._work.crew
-        if crew.processes == 1 or self._results is None or self._options.json or not self._alone:
+        if crew.processes == 1 or self._results is None:
             return None
         groups = iter(lambda: list(islice(entries, crew.together)), [])
-        return _told(in_forks(groups, self._one_by_one, crew.processes, self._results.go_on_as))
+        go_on = self._results.go_on_as
+        try:
+            return _told(in_forks(groups, self._by_name, crew.processes, go_on))
+        except (OSError, RuntimeError):  # no room for processes: one does it, if slower
+            return None
+
+    def _by_name(self, group: Group) -> list[tuple[str, InputError | None]]:
+        """What of a group goes back to the process that sent it."""
+        return [(entry.name, wrong) for entry, wrong in self._one_by_one(group)]
 
     def _write(self, entry: Entry, sheet: Sheet) -> None:
         one = argparse.Namespace(**vars(self._options))
@@ -106,12 +111,13 @@ class Steps:
 
 
 def _told(
-    begun: Generator[tuple[Group, Future[list[Told]]], None, None],
+    begun: Generator[tuple[Group, Future[list[tuple[str, InputError | None]]]], None, None],
 ) -> Generator[Told, None, None]:
     with closing(begun):
         try:
-            for _, told in begun:
-                yield from told.result()
+            for group, told in begun:
+                sent = {entry.name: entry for entry in group}
+                yield from ((sent[name], wrong) for name, wrong in told.result())
         except BrokenProcessPool as error:
             raise WhyformerError(
                 "a process that explained was killed, perhaps for want of memory; what was done is "

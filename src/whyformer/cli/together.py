@@ -50,13 +50,19 @@ class Together:
     """Explains inputs in their order; neighbours of one size go through the model together.
 
     Each gets what it would get alone. ``rows``: what the results are drawn from has a row for
-    every token. ``count``: how many inputs there are, where that is known.
+    every token. ``after``: how many inputs wait behind the one that is explained, where that is
+    known. ``forks``: processes may yet be forked.
     """
 
     def __init__(
-        self, options: argparse.Namespace, why: Pipeline | None, rows: bool, count: int | None
+        self,
+        options: argparse.Namespace,
+        why: Pipeline | None,
+        rows: bool,
+        after: Callable[[], int | None],
+        forks: bool,
     ) -> None:
-        self._options, self._rows, self._count = options, rows, count
+        self._options, self._rows, self._after, self.forks = options, rows, after, forks
         self._loaded = {why.takes: why} if why is not None else {}
         self._loading = Lock()
         #: the first photo goes alone, and tells how much memory one takes
@@ -129,9 +135,8 @@ class Together:
         recorded = why.record_photos(photos, remember=False, maps=method.maps or self._rows)
         if not self._measured:
             # what counts its forwards draws bars, or draws from torch's one generator
-            abreast = method.built_in and not method.progress(True)
-            device, waiting = recorded.logits.device, self._count and self._count - 1
-            self.crew = crew_for(recorded.bytes, device, waiting, abreast)
+            abreast = self.forks and method.built_in and not method.progress(True)
+            self.crew = crew_for(recorded.bytes, recorded.logits.device, self._after(), abreast)
             self._measured = True
         asked, named = question(recorded, options)
         found = recorded.explain_each(*asked, **named, matrix=self._rows)

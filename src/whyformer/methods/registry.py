@@ -168,18 +168,19 @@ def methods_from(path: str | Path) -> dict[str, Method]:
 
     ``--methods-from FILE`` on the command line. A file may also register presets.
     """
-    known, presets, before = methods(), registered_presets(), set(_ABSENT)
+    known, presets = methods(), registered_presets()
     run_file(path)
     brought = {name: m for name, m in methods().items() if m is not known.get(name)}
-    absent = [name for name in _ABSENT if name not in before]
-    if absent and not brought:
-        raise _needs(_ABSENT[absent[0]])
-    if not brought and all(p is presets.get(n) for n, p in registered_presets().items()):
-        raise InputError(
-            f"{path} registers no method and no preset; expected a function under "
-            '@whyformer.register("name", "what it does")'
-        )
-    return brought
+    if brought or any(p is not presets.get(n) for n, p in registered_presets().items()):
+        return brought
+    file = Path(path).expanduser().resolve()
+    for absent in _ABSENT.values():
+        if absent.file == file:
+            raise _needs(absent)
+    raise InputError(
+        f"{path} registers no method and no preset; expected a function under "
+        '@whyformer.register("name", "what it does")'
+    )
 
 
 def registered_presets() -> dict[str, Any]:
