@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -217,6 +219,24 @@ class TestCompare:
         assert (code, errors) == (0, "")
         data = json.loads(output)
         assert {view["method"] for view in data["views"]} == set(whyformer.methods())
+
+
+def test_loading_looks_for_no_garbage(run: Run) -> None:
+    """All that a model and its library bring stays."""
+    looked: list[str] = []
+
+    def look(phase: str, _: dict[str, int]) -> None:
+        frames = [frame.name for frame in traceback.extract_stack()]
+        looked.extend(frames if "load_named" in frames else [])
+
+    gc.callbacks.append(look)
+    try:
+        assert run("classes", "demo-text")[0] == 0
+        assert run("explain", "good film", "--model", "nowhere")[0] == 2
+    finally:
+        gc.callbacks.remove(look)
+    assert looked == []
+    assert gc.isenabled()
 
 
 class TestListing:

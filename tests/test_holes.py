@@ -40,6 +40,30 @@ print(told("VmHWM") - before)
 """
 
 
+#: the fresh pages that a process takes when it makes again what it has freed, kept or not
+AGAIN = """
+import resource, sys, torch
+from whyformer.engine import holes
+
+def make():
+    made = [torch.ones(2**18) for _ in range(64)]
+    del made
+    holes.give_back()
+
+if sys.argv[1] == "kept":
+    holes.keep()
+make(), make()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+make()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+needs_glibc = pytest.mark.skipif(
+    holes.TRIM is None or not Path("/proc/self/status").exists(),
+    reason="this system keeps no holes, or does not tell of its memory",
+)
+
+
 @pytest.fixture
 def given_back(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
@@ -88,16 +112,20 @@ def test_other_c_libraries_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
     holes.give_back()
 
 
+@needs_glibc
+def test_who_needs_as_much_again_keeps_it() -> None:
+    """64 MiB are 16,384 pages, or fewer where they are large."""
+    assert told(AGAIN, "back") > 100
+    assert told(AGAIN, "kept") < 10
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(holes.TRIM is None, reason="this C library keeps no holes that it gives back")
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc tells the peak")
+@needs_glibc
 def test_a_long_text_takes_less() -> None:
-    kept, back = (
-        float(
-            subprocess.run(
-                [sys.executable, "-c", PEAK, how], capture_output=True, check=True
-            ).stdout
-        )
-        for how in ("kept", "back")
-    )
-    assert back < 0.85 * kept
+    assert told(PEAK, "back") < 0.85 * told(PEAK, "kept")
+
+
+def told(script: str, how: str) -> float:
+    """What a process of its own says of itself."""
+    done = subprocess.run([sys.executable, "-c", script, how], capture_output=True, check=True)
+    return float(done.stdout)

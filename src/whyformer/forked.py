@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import multiprocessing
 import os
@@ -70,15 +71,17 @@ def _undisturbed() -> Iterator[None]:
     """Ctrl-C waits until all have begun: none of them is lost, and none has to say a word.
 
     Python warns of a fork where there are threads, and OpenMP's are such; they hold no lock between
-    two products.
+    two products. What there is now no child looks through for garbage, which would copy it.
     """
     pressed: list[int] = []
     usual = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    gc.freeze()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             yield
     finally:
+        gc.unfreeze()
         signal.signal(signal.SIGINT, usual)
         if pressed:
             signal.raise_signal(signal.SIGINT)

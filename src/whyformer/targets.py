@@ -268,16 +268,20 @@ def _label_index(name: str, labels: Sequence[str] | None) -> int:
             f"label {name!r} was asked for but the model has no labels; give a class index, or "
             "Explainer(model, labels=[...])"
         )
-    found = [i for i, label in enumerate(labels) if label == name]
-    if not found:
-        wanted = name.casefold().strip()
-        found = [i for i, label in enumerate(labels) if wanted in _synonyms(label)]
+    found = labelled(name, labels)
     if len(found) == 1:
         return found[0]
     if found:
         options = ", ".join(f"{i} {labels[i]!r}" for i in found)
         raise TargetError(f"label {name!r} names several classes: {options}; give the index")
     raise TargetError(f"no label {name!r}; {nearest(name, labels)}")
+
+
+def labelled(name: str, labels: Sequence[str]) -> list[int]:
+    """The classes of that label, or else those that have the name among their synonyms."""
+    wanted = name.casefold().strip()
+    exact = [i for i, label in enumerate(labels) if label == name]
+    return exact or [i for i, label in enumerate(labels) if wanted in _synonyms(label)]
 
 
 def _synonyms(label: str) -> set[str]:

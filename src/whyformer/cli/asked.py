@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,15 +117,28 @@ def given_video(options: argparse.Namespace) -> CliInput | None:
 
 
 def load_named(name: str, options: argparse.Namespace) -> Pipeline:
-    from whyformer.models.loading import load
+    with _uncollected():
+        from whyformer.models.loading import load
 
-    return load(
-        name,
-        weights=options.weights,
-        device=own_device(options.device),
-        allow_pickle=options.allow_pickle,
-        offline=options.offline,
-    )
+        return load(
+            name,
+            weights=options.weights,
+            device=own_device(options.device),
+            allow_pickle=options.allow_pickle,
+            offline=options.offline,
+        )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Python looks for no garbage meanwhile: it would take a quarter of the time, and find none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def own_device(device: str | None) -> str | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from whyformer.cli.explaining import present
 from whyformer.cli.results import Entry, Results
 from whyformer.cli.together import Together
+from whyformer.engine.holes import keep
 from whyformer.errors import InputError, WhyformerError
 from whyformer.forked import in_forks
 from whyformer.overlapping import WriteBehind, read_ahead
@@ -93,9 +94,14 @@ class Steps:
         if crew.processes == 1 or self._results is None:
             return None
         groups = iter(lambda: list(islice(entries, crew.together)), [])
-        go_on = self._results.go_on_as
+        results = self._results
+
+        def begin(number: int) -> None:
+            results.go_on_as(number)
+            keep()
+
         try:
-            return _told(in_forks(groups, self._by_name, crew.processes, go_on))
+            return _told(in_forks(groups, self._by_name, crew.processes, begin))
         except (OSError, RuntimeError):  # no room for processes: one does it, if slower
             return None
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
-from whyformer.errors import InputError, TargetError
-from whyformer.targets import class_index
+from whyformer.errors import InputError
+from whyformer.targets import labelled
 
 WNID = re.compile(r"n\d{8}")
 
@@ -60,10 +60,8 @@ def class_of(name: str, labels: Sequence[str] | None) -> int:
 def class_of_folder(name: str, labels: tuple[str, ...]) -> int | None:
     """The class whose photos a folder holds: a label, one of its synonyms, or ImageNet's number."""
     for written in (name, name.replace("_", " ")):
-        try:
-            return class_index(written, len(labels), labels)
-        except TargetError:
-            continue
+        if len(found := labelled(written, labels)) == 1:
+            return found[0]
     try:
         return class_indices([name], labels)[0] if WNID.fullmatch(name) else None
     except InputError:
