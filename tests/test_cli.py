@@ -19,6 +19,7 @@ import pytest
 import whyformer
 from command_line import REVIEW, SOURCE, Run, typed
 from whyformer.cli import main
+from whyformer.errors import ModelError
 from whyformer.methods import absent_methods
 from whyformer.models.catalogue import EMBEDDED
 
@@ -221,22 +222,28 @@ class TestCompare:
         assert {view["method"] for view in data["views"]} == set(whyformer.methods())
 
 
-def test_loading_looks_for_no_garbage(run: Run) -> None:
+def test_loading_looks_for_no_garbage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that a model and its library bring stays."""
     looked: list[str] = []
 
-    def look(phase: str, _: dict[str, int]) -> None:
-        frames = [frame.name for frame in traceback.extract_stack()]
-        looked.extend(frames if "load_named" in frames else [])
+    def many(*_: object, **__: object) -> None:
+        assert len([[] for _ in range(100_000)]) == 100_000
+        raise ModelError("no more than that")
 
+    def look(*_: object) -> None:
+        looked.extend(frame.name for frame in traceback.extract_stack())
+
+    monkeypatch.setattr("whyformer.models.loading.load", many)
     gc.callbacks.append(look)
     try:
-        assert run("classes", "demo-text")[0] == 0
-        assert run("explain", "good film", "--model", "nowhere")[0] == 2
+        assert run("classes", "anything")[0] == 2
+        assert gc.isenabled()
+        assert "many" not in looked
+        with pytest.raises(ModelError):
+            many()
+        assert "many" in looked
     finally:
         gc.callbacks.remove(look)
-    assert looked == []
-    assert gc.isenabled()
 
 
 class TestListing:

@@ -106,7 +106,7 @@ def test_what_was_sent_is_not_begun_once_nobody_wants_it(tmp_path: Path) -> None
 
     def call(i: int) -> None:
         (tmp_path / str(i)).touch()
-        time.sleep(0.5)
+        time.sleep(3 * (i > 0))
 
     begun = in_forks(range(50), call, 2, nothing)
     next(begun)[1].result()
@@ -128,9 +128,9 @@ def test_a_system_without_room_for_processes(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os, "fork", fork)
     with pytest.raises(BlockingIOError):
         in_forks(range(4), str, 2, nothing)
-    _, alive = psutil.wait_procs(psutil.Process().children(), timeout=30)
+    left = [process for process in psutil.Process().children() if process not in before]
     assert len(begun) == 1
-    assert [process for process in alive if process not in before] == []
+    assert psutil.wait_procs(left, timeout=30)[1] == []
 
 
 def test_a_process_that_cannot_begin() -> None:
@@ -141,13 +141,14 @@ def test_a_process_that_cannot_begin() -> None:
         in_forks(range(4), str, 2, begin)
 
 
-def test_an_interruption_waits_until_all_have_begun(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_interruption_waits_until_one_has_begun(capfd: pytest.CaptureFixture[str]) -> None:
     """As a terminal sends it, to parent and children; none of them says a word."""
     before = set(psutil.Process().children())
 
     def begin(number: int) -> None:
-        os.kill(os.getppid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
+        if number == 1:
+            os.kill(os.getppid(), signal.SIGINT)
 
     usual = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
@@ -157,6 +158,27 @@ def test_an_interruption_waits_until_all_have_begun(capfd: pytest.CaptureFixture
     _, alive = psutil.wait_procs(begun, timeout=30)
     assert alive == []
     assert capfd.readouterr().err == ""
+
+
+def test_a_second_interruption_does_not_wait() -> None:
+    def begin(number: int) -> None:
+        if number == 1:
+            os.kill(os.getppid(), signal.SIGINT)
+            time.sleep(0.5)
+            os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(600)
+
+    with pytest.raises(KeyboardInterrupt):
+        in_forks(range(4), str, 2, begin)
+
+
+def test_from_another_thread() -> None:
+    """Which may not handle signals."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(answers(abs, 4, nothing)))
+    thread.start()
+    thread.join()
+    assert found == [(i, i) for i in range(4)]
 
 
 def test_none_outlives_its_parent(tmp_path: Path) -> None:

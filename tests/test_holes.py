@@ -114,9 +114,7 @@ def test_other_c_libraries_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_glibc
 def test_who_needs_as_much_again_keeps_it() -> None:
-    """64 MiB are 16,384 pages, or fewer where they are large."""
-    assert told(AGAIN, "back") > 100
-    assert told(AGAIN, "kept") < 10
+    assert told(AGAIN, "kept") < told(AGAIN, "back") / 4
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -58,23 +59,30 @@ def in_forks(
     with _undisturbed():
         try:
             pool.submit(os.getpid).result()
-        except Exception:
+        except BaseException:
             for begun in set(multiprocessing.active_children()) - before:
                 begun.kill()
-            pool.shutdown()
+            pool.shutdown(wait=False)
             raise
     return _until_over(in_order(waiting, _do, pool, ahead=2 * count), over)
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits until all have begun: none of them is lost, and none has to say a word.
+    """Ctrl-C waits until all are forked and one has begun; pressed again it waits no longer.
 
     Python warns of a fork where there are threads, and OpenMP's are such; they hold no lock between
     two products. What there is now no child looks through for garbage, which would copy it.
     """
     pressed: list[int] = []
-    usual = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+
+    def press(number: int, _: Any) -> None:
+        pressed.append(number)
+        if len(pressed) > 1:
+            raise KeyboardInterrupt
+
+    by_main = threading.current_thread() is threading.main_thread()
+    usual = signal.signal(signal.SIGINT, press) if by_main else None
     gc.freeze()
     try:
         with warnings.catch_warnings():
@@ -82,8 +90,9 @@ def _undisturbed() -> Iterator[None]:
             yield
     finally:
         gc.unfreeze()
-        signal.signal(signal.SIGINT, usual)
-        if pressed:
+        if by_main:
+            signal.signal(signal.SIGINT, usual)
+        if len(pressed) == 1:
             signal.raise_signal(signal.SIGINT)
 
 

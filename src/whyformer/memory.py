@@ -142,16 +142,20 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def _left_to_groups() -> Iterator[int]:
-    """What this process's control groups may still take: a container has less than its machine."""
-    named = [line[3:] for line in MY_GROUPS.read_text().splitlines() if line.startswith("0::")]
-    for group in [GROUPS / path.strip("/") for path in named]:
-        for limited in (group, *group.parents):
+    """What this process's control groups, of version 2, may still take: a container has limits."""
+    try:
+        lines = MY_GROUPS.read_text().splitlines()
+    except OSError:
+        return
+    for path in (line[3:].strip("/") for line in lines if line.startswith("0::")):
+        for group in (GROUPS / path, *(GROUPS / path).parents):
             try:
-                most = int((limited / "memory.max").read_text())
-                used = int((limited / "memory.current").read_text())
-            except (OSError, ValueError):  # none, or "max"
+                most = int((group / "memory.max").read_text())
+                used = int((group / "memory.current").read_text())
+                cached = _numbers(group / "memory.stat")["inactive_file"]
+            except (OSError, ValueError, KeyError):  # it has no limit, or does not tell
                 continue
-            yield max(0, most - used + _numbers(limited / "memory.stat")["inactive_file"])
+            yield max(0, most - used + cached)
 
 
 def _numbers(path: Path) -> dict[str, int]:

@@ -223,7 +223,8 @@ def _explain(
                 yield entry
 
     told = Steps(options, why, results, after, alone=processes == 1).run(waiting())
-    with Bar(total=known, desc=label, unit="input", disable=silent) as bar, closing(told):
+    drawn = {"desc": label, "unit": "input", "miniters": 1, "disable": silent}
+    with Bar(total=known, **drawn) as bar, closing(told):
         for entry, wrong in told:
             if wrong is None:
                 done += 1

@@ -34,7 +34,7 @@ Group = list[Entry]
 class Steps:
     """Reads, explains and writes inputs.
 
-    ``after``: how many inputs wait behind the one that is explained, where that is known.
+    ``after``: how many inputs wait behind the one that is explained at most, where that is known.
     ``alone``: no other process of a group has its part of the cores.
     """
 
@@ -102,7 +102,7 @@ class Steps:
 
         try:
             return _told(in_forks(groups, self._by_name, crew.processes, begin))
-        except (OSError, RuntimeError):  # no room for processes: one does it, if slower
+        except (OSError, RuntimeError):  # no room for processes, or one did not begin
             return None
 
     def _by_name(self, group: Group) -> list[tuple[str, InputError | None]]:

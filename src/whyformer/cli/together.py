@@ -50,8 +50,8 @@ class Together:
     """Explains inputs in their order; neighbours of one size go through the model together.
 
     Each gets what it would get alone. ``rows``: what the results are drawn from has a row for
-    every token. ``after``: how many inputs wait behind the one that is explained, where that is
-    known. ``forks``: processes may yet be forked.
+    every token. ``after``: how many inputs wait behind the one that is explained at most, where
+    that is known. ``forks``: processes may yet be forked.
     """
 
     def __init__(

@@ -16,8 +16,9 @@ from torch import Tensor
 #: bytes that are made between two times that holes are given back: each time costs what fresh
 #: memory costs, 0.3 to 2 % of an explanation of eight images by ViT-B; one image does not get there
 EVERY = 2**30
-#: glibc's numbers of the settings by which it gives memory back on its own
+#: glibc's settings by which it gives memory back on its own, and values that it takes everywhere
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+KEPT = {TRIM_THRESHOLD: EVERY, MMAP_THRESHOLD: 2**25}
 
 
 class Holes:
@@ -61,5 +62,5 @@ def keep() -> None:
     global TRIM
     if TRIM is not None:
         TRIM = None
-        for setting in (TRIM_THRESHOLD, MMAP_THRESHOLD):
-            ctypes.CDLL("libc.so.6").mallopt(setting, EVERY)
+        for setting, value in KEPT.items():
+            ctypes.CDLL("libc.so.6").mallopt(setting, value)
