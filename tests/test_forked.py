@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import subprocess
@@ -144,11 +145,15 @@ def test_a_process_that_cannot_begin() -> None:
 def test_an_interruption_waits_until_one_has_begun(capfd: pytest.CaptureFixture[str]) -> None:
     """As a terminal sends it, to parent and children; none of them says a word."""
     before = set(psutil.Process().children())
+    pressed = mmap.mmap(-1, 1)
 
     def begin(number: int) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         if number == 1:
             os.kill(os.getppid(), signal.SIGINT)
+            pressed[0] = True
+        while not pressed[0]:
+            time.sleep(0.01)
 
     usual = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):

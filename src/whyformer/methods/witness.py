@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 def remark(maps: Tensor) -> list[str]:
     """That what speaks against the target is ordered less surely, where most of a map does."""
-    against = maps.sum(-1) < 0
-    if not bool(against.any()):
+    against = (maps.sum(-1) < 0).tolist()
+    if not any(against):
         return []
-    where = "" if bool(against.all()) else f" in {int(against.sum())} of {len(maps)} maps"
+    where = "" if all(against) else f" in {sum(against)} of {len(against)} maps"
     return [
         f"more speaks against the target than for it{where}: witness orders that less surely than "
-        "what speaks for one; ask for the class that is predicted, or ask fullgrad"
+        "what speaks for one; compare it with fullgrad"
     ]
 
 
