@@ -135,14 +135,14 @@ $(LOWEST)/ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python $(INSTALL) torch==$(LOWEST_TORCH)
 	$(LOWEST)/bin/python $(INSTALL) --constraint constraints-lowest.txt \
-		torch==$(LOWEST_TORCH) --editable . hypothesis pytest pytest-xdist
+		torch==$(LOWEST_TORCH) --editable . hypothesis psutil pytest pytest-xdist
 	touch $@
 
 .PRECIOUS: .venv/python-%/ready
 .venv/python-%/ready: pyproject.toml constraints.txt
 	python$* -m venv .venv/python-$*
 	.venv/python-$*/bin/python $(PIP) torch
-	.venv/python-$*/bin/python $(PIP) --editable . hypothesis pytest pytest-xdist
+	.venv/python-$*/bin/python $(PIP) --editable . hypothesis psutil pytest pytest-xdist
 	touch $@
 
 clean:
