@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from pathlib import Path
@@ -142,6 +142,15 @@ def test_a_process_that_cannot_begin() -> None:
         in_forks(range(4), str, 2, begin)
 
 
+@pytest.fixture
+def heeding() -> Iterator[None]:
+    """Ctrl-C is heard, as it is unless somebody ignores it for a process: pytest's own workers."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
+
+
+@pytest.mark.usefixtures("heeding")
 def test_an_interruption_waits_until_one_has_begun(capfd: pytest.CaptureFixture[str]) -> None:
     """As a terminal sends it, to parent and children; none of them says a word."""
     before = set(psutil.Process().children())
@@ -165,6 +174,7 @@ def test_an_interruption_waits_until_one_has_begun(capfd: pytest.CaptureFixture[
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.usefixtures("heeding")
 def test_a_second_interruption_does_not_wait() -> None:
     def begin(number: int) -> None:
         if number == 1:
@@ -175,6 +185,18 @@ def test_a_second_interruption_does_not_wait() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         in_forks(range(4), str, 2, begin)
+
+
+@pytest.mark.usefixtures("heeding")
+def test_who_ignores_interruptions_goes_on_doing_so() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def begin(number: int) -> None:
+        for _ in range(2):
+            os.kill(os.getppid(), signal.SIGINT)
+
+    assert answers(abs, 4, begin) == [(i, i) for i in range(4)]
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_from_another_thread() -> None:

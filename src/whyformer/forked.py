@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TypeVar
 
 from whyformer.overlapping import in_order
@@ -74,15 +75,17 @@ def _undisturbed() -> Iterator[None]:
     Python warns of a fork where there are threads, and OpenMP's are such; they hold no lock between
     two products. What there is now no child looks through for garbage, which would copy it.
     """
+    usual = signal.getsignal(signal.SIGINT)
     pressed: list[int] = []
 
-    def press(number: int, _: Any) -> None:
+    def press(number: int, frame: FrameType | None) -> None:
         pressed.append(number)
-        if len(pressed) > 1:
-            raise KeyboardInterrupt
+        if len(pressed) > 1 and callable(usual):
+            usual(number, frame)
 
-    by_main = threading.current_thread() is threading.main_thread()
-    usual = signal.signal(signal.SIGINT, press) if by_main else None
+    heeded = callable(usual) and threading.current_thread() is threading.main_thread()
+    if heeded:
+        signal.signal(signal.SIGINT, press)
     gc.freeze()
     try:
         with warnings.catch_warnings():
@@ -90,7 +93,7 @@ def _undisturbed() -> Iterator[None]:
             yield
     finally:
         gc.unfreeze()
-        if by_main:
+        if heeded:
             signal.signal(signal.SIGINT, usual)
         if len(pressed) == 1:
             signal.raise_signal(signal.SIGINT)
