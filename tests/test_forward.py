@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 import whyformer
 from test_sacred import call, same, state
+from whyformer.engine import multiplying
+from whyformer.engine.multiplying import by_onednn
 from zoo import CASES, Case, Encoder, HandWritten, pixels, text
 
 
@@ -27,6 +30,61 @@ def test_the_forward_again_gives_the_recorded_logits(case: Case) -> None:
         recording = whyformer.Explainer(model.to(kind)).record(given)
         assert torch.allclose(again(recording), recording.logits, atol=close, rtol=0)
         assert torch.allclose(again(recording, 3)[::3], recording.logits, atol=close, rtol=0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_forward_without_gradients_gives_the_recorded_logits(case: Case) -> None:
+    recording = whyformer.Explainer((made := case.make())[0]).record(made[1])
+    with torch.no_grad():
+        found = again(recording, 3)
+    assert torch.allclose(found[::3], recording.logits, atol=1e-6, rtol=0)
+
+
+@pytest.mark.skipif(multiplying.ONEDNN is None, reason="this torch has no oneDNN to call")
+@pytest.mark.parametrize("bias", [None, torch.randn(5)], ids=["alone", "with a bias"])
+def test_a_linear_layer_by_onednn_is_torch_s(bias: Tensor | None) -> None:
+    x, weight = torch.randn(2, 3, 9, 8), nn.Parameter(torch.randn(5, 8))
+    with torch.no_grad():
+        for given in (x, x.mT.contiguous().mT, x[:, :, :1].expand_as(x), x[..., :1, :].squeeze(2)):
+            found, wanted = by_onednn(given, weight, bias), F.linear(given, weight, bias)
+            few = given.shape[:-1].numel() < multiplying.FEW_ROWS
+            assert (found is None) == few
+            assert found is None or torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_what_onednn_does_not_take_is_left_to_torch() -> None:
+    x, weight = torch.randn(16, 8), torch.randn(5, 8)
+    for given in (
+        (x.double(), weight.double()),
+        (x, weight[0]),
+        (x[0], weight),
+        (x.bfloat16(), weight.bfloat16()),
+        (x, weight, torch.randn(5).double()),
+        (x.as_subclass(Marked), weight),
+    ):
+        assert by_onednn(*given) is None
+
+
+class Marked(Tensor):
+    pass
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+def test_onednn_is_asked_where_no_gradient_is(
+    tracked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, inputs = next(case for case in CASES if case.name == "BERT").make()
+    recording = whyformer.Explainer(model).record(inputs)
+    asked: list[Tensor] = []
+
+    def counted(input: Tensor, weight: Tensor, bias: Tensor, *_: Any) -> Tensor:
+        asked.append(weight)
+        return F.linear(input, weight, bias)
+
+    monkeypatch.setattr(multiplying, "ONEDNN", counted)
+    with torch.set_grad_enabled(tracked):
+        again(recording)
+    assert bool(asked) == (not tracked)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from whyformer.engine.calls import function_name
 from whyformer.engine.following import tensors_in
+from whyformer.engine.multiplying import by_onednn
 from whyformer.engine.outputs import Output, as_output, check_samples
 from whyformer.engine.precision import CASTS, full_precision, widen, widen_cast
 from whyformer.errors import InputError, ModelError
@@ -110,4 +111,8 @@ class Replay(TorchFunctionMode):
         if len({t.dtype for t in tensors if t.is_floating_point()}) > 1:
             own = lambda value: value.grad_fn is not None  # noqa: E731
             args, kwargs = widen(name, args, kwargs, tensors, own)
+        if name == "linear" and not torch.is_grad_enabled():
+            product = by_onednn(*args, **kwargs)
+            if product is not None:
+                return product
         return func(*args, **kwargs)
