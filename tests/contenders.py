@@ -98,6 +98,16 @@ def attcat(model: Tiny, x: Tensor, target: int) -> Tensor:
     return out
 
 
+def fullgrad(model: Tiny, x: Tensor, target: int, gradient: str) -> Tensor:
+    assert gradient == "gradient"
+    m = maps(model, x, target)
+    out = torch.zeros(len(m.rows), dtype=torch.float64)
+    for stream, slope in zip(m.x, m.slope, strict=True):
+        for j in range(len(out)):
+            out[j] += float(stream[j] @ slope[j])
+    return out
+
+
 def grad_sam(model: Tiny, x: Tensor, target: int) -> Tensor:
     m = maps(model, x, target)
     size = len(m.rows)

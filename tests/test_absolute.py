@@ -116,6 +116,18 @@ def test_rap_does_not_know_the_class_and_agf_does() -> None:
     assert correlation(*maps["agf"]) < 0.9
 
 
+@pytest.mark.parametrize("name", ["ViT", "BERT"])
+def test_the_guide_of_agf_drowns_what_is_carried(name: str) -> None:
+    """It is up to one in each of many features, and all relevance is one: sizes grow."""
+    model, inputs = CASE[name].make()
+    recording = whyformer.Explainer(model.double()).record(inputs)
+    sizes = {
+        method: recording.explain(1, method).relevance.abs().sum(-1) for method in ("rap", "agf")
+    }
+    assert (sizes["rap"] < 3).all()
+    assert (sizes["agf"] > 50).all()
+
+
 @pytest.mark.parametrize("method", ["rap", "agf"])
 @pytest.mark.parametrize(
     "name",

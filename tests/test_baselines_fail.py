@@ -74,6 +74,35 @@ def test_positive_parts_cannot_speak_against(method: str) -> None:
     assert not torch.allclose(for_it, -against)
 
 
+def test_a_gradient_times_nothing_is_nothing() -> None:
+    """A token whose numbers are zero gets nothing, though another value would change the logit."""
+    model, x = Bare(), features()
+    x[:, 2] = 0
+    changed = x.clone()
+    changed[:, 2] += 1
+    assert not torch.allclose(model(x), model(changed))
+    assert not ask(model, x, 1, "gradient_x_input").relevance[0, 2].any()
+    assert ask(model, x, 1, "generic_attention").relevance[0, 2:].any()
+
+
+def test_a_key_that_steers_gets_nothing_under_libra() -> None:
+    """What token 3 says is nothing; that it is attended to takes attention from the others."""
+    model, x = Bare(blocks=1), features()
+    with torch.no_grad():
+        model.qkv[0].weight[12:, 5] = 0  # no value reads the last feature
+    x[:, 3] = 0
+    x[:, 3, 5] = 2
+    steered = x.clone()
+    steered[:, 3, 5] = -2
+    assert not torch.allclose(model(x), model(steered))
+    found = {
+        name: ask(model, x, 1, "gradient_x_input", gradient=name).relevance[0, 3]
+        for name in ("libra", "gradient")
+    }
+    assert abs(float(found["libra"])) < 1e-12
+    assert abs(float(found["gradient"])) > 1e-3
+
+
 def test_fullgrad_counts_a_token_once_a_block() -> None:
     """A block that changes nothing doubles the map: the sum of streams is not the logit."""
     one, two, x = Bare(blocks=1), Bare().without_values(1), features()

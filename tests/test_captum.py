@@ -17,6 +17,7 @@ from command_line import Run, run, scene  # noqa: F401
 from serving import address, client, models  # noqa: F401
 from small_texts import SENTENCES, save_bert
 from test_sacred import call, same, state
+from test_streams import bart, clip
 from zoo import CASES, HandWritten, pixels
 
 pytestmark = pytest.mark.interop
@@ -117,6 +118,61 @@ def test_smoothgrad_is_what_a_noise_tunnel_tends_to() -> None:
     assert distance < 0.5 * (sharp - by_hand).abs().mean()
     still = recording.explain(1, "smoothgrad", samples=2, spread=0.0).input_relevance
     assert torch.allclose(still, sharp, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["saliency", "smoothgrad"])
+def test_sizes_have_no_sign(method: str) -> None:
+    """What speaks for the class and what speaks against it are one map."""
+    recording = recorded("ViT")
+    found = recording.explain(1, method).relevance
+    against = recording.explain(lambda out: -out.logits[:, 1], method).relevance
+    assert found.any()
+    assert torch.allclose(found, against)
+
+
+def test_a_norm_hides_the_logit_from_the_input_times_its_gradient() -> None:
+    """A LayerNorm forgets its input's size, so x g sums to nearly nothing; ``libra`` mends it."""
+
+    class Normed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.norm, self.head = nn.LayerNorm(8, eps=1e-9), nn.Linear(8, 3, bias=False)
+            self.double().eval()
+
+        def forward(self, x: Tensor) -> Tensor:
+            (x @ x.mT).softmax(-1) @ x
+            return self.head(self.norm(x).mean(1))
+
+    model, x = Normed(), torch.randn(1, 4, 8, dtype=torch.float64)
+    recording, logit = whyformer.Explainer(model).record(x), float(model(x)[0, 1].detach())
+    plain = recording.explain(1, "input_x_gradient").relevance
+    assert plain.abs().sum() < 1e-6 * abs(logit)
+    balanced = recording.explain(1, "gradient_x_input").relevance
+    assert float(balanced.sum()) == pytest.approx(logit)
+
+
+def test_what_equals_the_baseline_gets_no_integrated_gradient() -> None:
+    """A patch of the baseline's colour gets nothing, though the model looks at it."""
+    model, image = CASE["ViT"].make()
+    image[:, :, :8, :8] = 0
+    recording = whyformer.Explainer(model.double()).record(image.double())
+    assert recording.explain(1, "saliency").input_relevance[:, :8, :8].all()
+    grey = [
+        recording.explain(1, "integrated_gradients", baseline=value).input_relevance[:, :8, :8]
+        for value in (0.0, 0.25)
+    ]
+    assert not grey[0].any()
+    assert grey[1].all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("make", [bart, clip])
+def test_models_of_two_inputs_are_refused(method: str, make: Any) -> None:
+    model, inputs = make()
+    recording = whyformer.Explainer(model).record(inputs)
+    with pytest.raises(whyformer.ModelError, match="vary one input, and the model reads 2"):
+        recording.explain(1, method)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -30,6 +30,7 @@ KINDS = ("image", "sequence", "mean")
 
 ORACLES: dict[str, tuple[Callable[..., Tensor], dict[str, Any]]] = {
     "attcat": (contenders.attcat, {}),
+    "fullgrad": (contenders.fullgrad, {"gradient": "gradient"}),
     "grad_sam": (contenders.grad_sam, {}),
     "tam": (contenders.tam, {"steps": 3}),
     "bt_head": (contenders.bt_head, {"steps": 3, "start": 0}),
@@ -108,6 +109,19 @@ def test_names_of_tables(method: str, gradient: str) -> None:
     assert not torch.allclose(
         found.relevance, ask(model, x, 1, "gradient_x_input", gradient="gradient").relevance
     )
+
+
+def test_fullgrad_is_balanced_by_default() -> None:
+    """Its own formula, with x and g of every stream under ``libra``."""
+    model = Tiny("sequence")
+    recording = whyformer.Explainer(model).record(model.inputs(2))
+    seed = torch.zeros_like(recording.logits)
+    seed[:, 1] = 1
+    entries = [block.entry for block in recording.trace.seen.blocks]
+    start = [(recording.trace.output, seed)]
+    slopes = recording.trace.backward(GRADIENTS["libra"], start, entries)
+    products = [x.detach() * g for x, g in zip(entries, slopes, strict=True)]
+    close(recording.explain(1, "fullgrad").relevance, torch.stack(products).sum((0, -1)), 1e-9)
 
 
 @pytest.mark.parametrize("name", ["libra", "cp", "attnlrp"])

@@ -14,7 +14,7 @@ import oracle_named
 import whyformer
 from probe import close, draw, recorded
 from test_completeness import MODELS, noised, one_logit_each
-from test_named_methods import CASE, same_alone_and_in_a_batch
+from test_named_methods import CASE, correlation, same_alone_and_in_a_batch
 from whyformer.engine import GRADIENT
 from whyformer.engine.pairs import paired
 from whyformer.engine.rules.differences import deeplift_table
@@ -259,16 +259,46 @@ def test_deepshap_is_the_mean_over_baselines() -> None:
     assert not torch.allclose(each[0].relevance, each[1].relevance)
 
 
+def test_deepshap_depends_on_its_baselines() -> None:
+    """Which noise is drawn decides the map, and what all baselines share with x gets nothing."""
+    model, inputs = CASE["ViT"].make()
+    recording = whyformer.Explainer(model.double()).record(inputs.double())
+    given = draw(6, 3, 32, 32)
+    given[..., :16, :] = inputs[:1, :, :16].double()
+    first, second = (
+        recording.explain(1, "deepshap", baselines=part).relevance[0] for part in given.split(3)
+    )
+    upper, lower = first[1:].chunk(2)
+    assert not upper.any()
+    assert lower.any()
+    assert correlation(first, second) < 0.9
+
+
+def test_deepshap_draws_its_baselines() -> None:
+    from whyformer.methods.deeplift import noise
+
+    model, inputs = CASE["ViT"].make()
+    recording = whyformer.Explainer(model.double()).record(inputs.double())
+    drawn = [noise(asked_of(recording), number) for number in range(2)]
+    each = [recording.explain(1, "deeplift", baseline=one).relevance for one in drawn]
+    close(recording.explain(1, "deepshap", samples=2).relevance, (each[0] + each[1]) / 2)
+    assert not torch.allclose(each[0], each[1])
+
+
+def asked_of(recording: whyformer.Recording) -> Any:
+    return recording._question(
+        whyformer.engine.PRESETS["stable"],
+        [(recording.trace.output, torch.ones_like(recording.logits))],
+    )
+
+
 def test_drawn_baselines_are_like_the_sample() -> None:
     """The same mean and spread, feature by feature; no neighbour and no padding counts."""
     from whyformer.methods.deeplift import noise
 
     model, inputs = CASE["BERT"].make()
     recording = whyformer.Explainer(model.double()).record(inputs)
-    question = recording._question(
-        whyformer.engine.PRESETS["stable"],
-        [(recording.trace.output, torch.ones_like(recording.logits))],
-    )
+    question = asked_of(recording)
     drawn = torch.stack([noise(question, number) for number in range(400)])
     content = question.input[1, 1:6]
     assert (drawn[:, 1].mean((0, 1)) - content.mean(0)).abs().max() < 0.01

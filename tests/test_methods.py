@@ -17,7 +17,10 @@ import pytest
 import torch
 from torch import Tensor
 
+import contenders
 import whyformer
+from contenders import ask
+from test_tiny_transformer import Tiny
 from whyformer.engine import GRADIENT, PRESETS
 from whyformer.methods.attention_flow import _flow, _graph
 from whyformer.methods.question import Answer, Question
@@ -222,6 +225,24 @@ def brute_force_flow(layers: list[np.ndarray], rows: np.ndarray, token: int) -> 
     return float(best)
 
 
+@pytest.mark.parametrize("method", sorted(set(whyformer.methods()) - CAPTUM))
+def test_what_methods_say_of_their_signs(method: str) -> None:
+    """Signed is who has a negative number on some input; the others never have one."""
+    found = whyformer.methods()[method]
+    assert found.facts is not None
+    lowest = []
+    for name in ("ViT", "BERT"):
+        model, inputs = CASE[name].make()
+        recording = whyformer.Explainer(model.double()).record(inputs)
+        for target in (0, 1) if found.class_specific else (None,):
+            answer = recording.explain(target, method, **quick(method))
+            reached = answer.input_relevance
+            lowest += [
+                float(part.min()) for part in (answer.relevance, reached) if part is not None
+            ]
+    assert (min(lowest) < -1e-9) is found.facts.signed
+
+
 def test_attention_flow_is_the_maximum_flow() -> None:
     generator = np.random.default_rng(0)
     layers = [generator.dirichlet(np.ones(3), 3) for _ in range(2)]
@@ -229,6 +250,19 @@ def test_attention_flow_is_the_maximum_flow() -> None:
     graph = _graph(layers, rows)
     for token in range(3):
         assert _flow(graph, token) == pytest.approx(brute_force_flow(layers, rows, token), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["image", "mean"])
+def test_attention_flow_of_a_model(kind: str) -> None:
+    """The mean over heads, the blocks in their order, the asked rows: ten nodes, every cut."""
+    model = Tiny(kind)
+    x = model.inputs(1)
+    found = ask(model, x, None, "attention_flow").relevance[0]
+    m = contenders.maps(model, x[0], 0)
+    layers = [contenders.mean(heads).numpy() for heads in m.a]
+    for token in range(len(found)):
+        expected = brute_force_flow(layers, np.array(m.rows), token)
+        assert float(found[token]) == pytest.approx(expected, abs=1e-4)
 
 
 def test_attention_flow_shows_its_progress(

@@ -20,7 +20,11 @@ from zoo import CASES
 
 CASE = {case.name: case for case in CASES}
 CONTRASTS = ("clrp", "sglrp")
-OF = ("lrp", "attribution", "partial_lrp", "excitation_backprop")
+OF = (
+    "lrp", "attribution", "partial_lrp", "transformer_attribution", "ablation_no_gradient",
+    "ablation_last_block", "ablation_second_block", "attnlrp", "cp_lrp", "excitation_backprop",
+    "rap", "agf",
+)  # fmt: skip
 
 
 def alone(inputs: Any, sample: int) -> Any:
@@ -155,15 +159,16 @@ def test_a_position_is_contrasted_with_its_own_classes(method: str) -> None:
     assert last[:, 3:].any()
 
 
-def test_a_contrast_collapses_where_relevance_is_not_conserved() -> None:
+@pytest.mark.parametrize("method", CONTRASTS)
+def test_a_contrast_collapses_where_relevance_is_not_conserved(method: str) -> None:
     """LRP's sums differ from class to class; then the sums decide, and the places hardly do."""
     model, inputs = CASE["BERT"].make()
     recording = whyformer.Explainer(model.double()).record(inputs)
     sums = torch.stack([recording.explain(t, "lrp").relevance[0].sum() for t in range(3)])
     assert sums.max() - sums.min() > 0.05
     assert recording.explain(int(sums.argmin()), "lrp").relevance[0].any()
-    assert not recording.explain(int(sums.argmin()), "clrp").relevance[0].any()
-    assert recording.explain(int(sums.argmax()), "clrp").relevance[0].count_nonzero() > 5
+    assert not recording.explain(int(sums.argmin()), method).relevance[0].any()
+    assert recording.explain(int(sums.argmax()), method).relevance[0].count_nonzero() > 5
 
 
 @pytest.mark.parametrize("method", CONTRASTS)

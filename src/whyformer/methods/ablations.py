@@ -11,7 +11,7 @@ from whyformer.methods.transformer_attribution import transformer_attribution
     "ablation_no_gradient",
     "ablation i: attention in the place of its gradient, rolled out",
     on_request=True,
-    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 1 B", "relevance of attention"),
+    facts=Facts("Chefer, Gur and Wolf", 2021, "1 F 1 B", "attention, its relevance"),
 )
 def ablation_no_gradient(question: Question) -> Answer:
     """C = prod_b (I + E_h (A * R)^+)."""

@@ -94,7 +94,7 @@ def bt_head(
         "Chen et al.",
         2023,
         "20 F 20 B",
-        "attention, values, gradients of scaled inputs",
+        "attention, values, streams, gradients of scaled inputs",
         works="one sequence",
     ),
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from whyformer.errors import ModelError
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
 from whyformer.methods.varying import at_least, blank, extent, noise
@@ -30,7 +31,7 @@ ROWS_AT_ONCE = 16
         "gradients of inputs on the way from a baseline",
         signed=True,
         complete=True,
-        works="any model",
+        works="one input",
     ),
 )
 def integrated_gradients(
@@ -61,7 +62,7 @@ def integrated_gradients(
     "the input times its gradient (Shrikumar et al. 2016; by Captum)",
     on_request=True,
     needs="captum",
-    facts=Facts("Shrikumar et al.", 2016, "2 F 1 B", "gradient", signed=True, works="any model"),
+    facts=Facts("Shrikumar et al.", 2016, "2 F 1 B", "gradient", signed=True, works="one input"),
 )
 def input_x_gradient(question: Question) -> Answer:
     """x * dy/dx: the first-order share of every pixel or embedding in y."""
@@ -75,7 +76,7 @@ def input_x_gradient(question: Question) -> Answer:
     "the size of the input's gradient (Simonyan et al. 2013; by Captum)",
     on_request=True,
     needs="captum",
-    facts=Facts("Simonyan et al.", 2013, "2 F 1 B", "gradient", works="any model"),
+    facts=Facts("Simonyan et al.", 2013, "2 F 1 B", "gradient", works="one input"),
 )
 def saliency(question: Question) -> Answer:
     """|dy/dx|."""
@@ -91,7 +92,7 @@ def saliency(question: Question) -> Answer:
     on_request=True,
     needs="captum",
     facts=Facts(
-        "Smilkov et al.", 2017, "26 F 25 B", "gradients of noisy copies", works="any model"
+        "Smilkov et al.", 2017, "26 F 25 B", "gradients of noisy copies", works="one input"
     ),
 )
 def smoothgrad(question: Question, *, samples: int = 25, spread: float = 0.15) -> Answer:
@@ -128,6 +129,11 @@ def differentiable(
     """The target as a function of the input, the input, and what Captum must expand beside it."""
     import torch
 
+    if len(question.sites) > 1:
+        raise ModelError(
+            "Captum's methods vary one input, and the model reads "
+            f"{len(question.sites)}; use gradient_x_input or deeplift"
+        )
     forward = question.forward
 
     def target(root: Tensor, seed: Tensor, *sides: Tensor) -> Tensor:

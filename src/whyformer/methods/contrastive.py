@@ -11,12 +11,22 @@ from whyformer.methods.registry import Facts, get_method, register
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: the methods of relevance that can be contrasted, each with its options
-OF: dict[str, tuple[str, dict[str, str]]] = {
-    "lrp": ("lrp", {}),
-    "attribution": ("lrp", {"rules": "attribution"}),
-    "partial_lrp": ("partial_lrp", {}),
-    "excitation_backprop": ("excitation_backprop", {}),
+#: the methods of relevance, all of which can be contrasted, and what each is called
+OF = {"attribution": "lrp:rules=attribution"} | {
+    name: name
+    for name in (
+        "lrp",
+        "partial_lrp",
+        "transformer_attribution",
+        "ablation_no_gradient",
+        "ablation_last_block",
+        "ablation_second_block",
+        "attnlrp",
+        "cp_lrp",
+        "excitation_backprop",
+        "rap",
+        "agf",
+    )
 }
 
 
@@ -30,8 +40,8 @@ def clrp(question: Question, *, of: str = "lrp") -> Answer:
     """(R(1_t) - R(q))^+ with q_i = 1 / (C - 1) for the other classes, of every pixel and token.
 
     The paper starts both at y_t; relevance starts at one here, so that a negative logit does not
-    turn the map round. ``of`` is what is contrasted: "lrp" to the input, "attribution" (the
-    paper's own rules to the input), "partial_lrp" or "excitation_backprop".
+    turn the map round. ``of`` is what is contrasted: any method of relevance, such as "lrp" or
+    "excitation_backprop", by its name; "attribution" is the paper's own rules to the input.
     """
     target, others = chosen_and_others(question, "clrp")
     count = others.sum(-1, keepdim=True).clamp(min=1)
@@ -62,11 +72,8 @@ def contrasted(question: Question, target: Tensor, others: Tensor, of: str) -> A
     """The positive part of a method's answer for one seed minus its answer for another."""
     if of not in OF:
         raise UnknownNameError(f"unknown relevance {of!r} to contrast; {nearest(of, OF)}")
-    name, options = OF[of]
-    mine, theirs = (
-        get_method(name)(question.about(seed.to(question.seed)), **options)
-        for seed in (target, others)
-    )
+    method = get_method(OF[of])
+    mine, theirs = (method(question.about(seed.to(question.seed))) for seed in (target, others))
     pixels = None
     if mine.input_relevance is not None and theirs.input_relevance is not None:
         pixels = (mine.input_relevance - theirs.input_relevance).clamp(min=0)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     "(ALTI; Ferrando et al. 2022)",
     class_specific=False,
     on_request=True,
-    facts=Facts("Ferrando et al.", 2022, "1 F", "attention, values, norms", works="one sequence"),
+    facts=Facts(
+        "Ferrando et al.", 2022, "1 F", "attention, values, streams, norms", works="one sequence"
+    ),
 )
 def alti(question: Question) -> Answer:
     """prod_b C_b, C_ij = (|y_i|_1 - |y_i - t_ij|_1)^+ over its row's sum.
@@ -50,7 +52,9 @@ def alti(question: Question) -> Answer:
     "(GlobEnc; Modarressi et al. 2022)",
     class_specific=False,
     on_request=True,
-    facts=Facts("Modarressi et al.", 2022, "1 F", "attention, values, norms", works="one sequence"),
+    facts=Facts(
+        "Modarressi et al.", 2022, "1 F", "attention, values, streams, norms", works="one sequence"
+    ),
 )
 def globenc(question: Question) -> Answer:
     """prod_b N_b, N_ij = |t_ij| over its row's sum.

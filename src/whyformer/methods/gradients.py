@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     maps=False,
     on_request=True,
     facts=Facts(
-        "Mehri et al.; Ali et al.; Achtibat et al.",
+        "Mehri et al.",
         2025,
         "1 F 1 B",
         "gradient",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         "1 F a token",
         "forwards without tokens",
         signed=True,
-        works="any model",
+        works="one input",
     ),
 )
 def occlusion(

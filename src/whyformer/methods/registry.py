@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from whyformer.methods.question import Answer, Question
 
 
-Reach = Literal["any model", "any attention", "self-attention", "one sequence"]
+Reach = Literal["any model", "one input", "any attention", "self-attention", "one sequence"]
+
+#: where a method works that does not depend on how tokens attend
+ANYWHERE: tuple[Reach, ...] = ("any model", "one input")
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,10 @@ class Facts:
     """What the table of methods says about one; pictures read ``signed``, nothing else does.
 
     ``cost`` counts forwards F and backwards B for one target. ``reads``: what it is computed
-    from. ``signed``: relevance against the target is negative. ``complete``: the relevance of the
-    input, with the bias terms, sums to the target. ``works`` on any model, on any attention
-    (windows, several sequences), on self-attention (windows, but no cross-attention), or between
-    the tokens of one sequence.
+    from. ``signed``: relevance has both signs. ``complete``: the relevance of the input, with the
+    bias terms, sums to the target. ``works`` on any model, on any that reads one input, on any
+    attention (windows, several sequences), on self-attention (windows, but no cross-attention), or
+    between the tokens of one sequence.
     """
 
     paper: str
@@ -78,7 +81,7 @@ class Method:
     @property
     def by_maps(self) -> bool:
         """Whether tokens are followed by attention maps alone, as far as is known."""
-        return self.maps and (self.facts is None or self.facts.works != "any model")
+        return self.maps and (self.facts is None or self.facts.works not in ANYWHERE)
 
     @property
     def built_in(self) -> bool:

@@ -27,7 +27,7 @@ PENALTY = 1e-3
     on_request=True,
     needs="captum",
     facts=Facts(
-        "Ribeiro et al.", 2016, "500 F", "forwards without tokens", signed=True, works="any model"
+        "Ribeiro et al.", 2016, "500 F", "forwards without tokens", signed=True, works="one input"
     ),
 )
 def lime(
@@ -71,7 +71,7 @@ def lime(
         "forwards without tokens",
         signed=True,
         complete=True,
-        works="any model",
+        works="one input",
     ),
 )
 def shapley_sampling(

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     "attention times its gradient, weighed by how values change length and direction of a token, "
     "rolled out (Wu et al. 2024)",
     on_request=True,
-    facts=Facts("Wu et al.", 2024, "1 F 1 B", "attention, streams, gradient", works="one sequence"),
+    facts=Facts(
+        "Wu et al.", 2024, "1 F 1 B", "attention, values, streams, gradient", works="one sequence"
+    ),
 )
 def tokentm(question: Question, *, gradient: str = "gradient") -> Answer:
     """prod_b (I + E_h (A_b G_b)^+ diag(w_b)) diag(|x_1|), the asked row.
