@@ -284,9 +284,9 @@ def test_an_image_whose_patches_are_unknown_is_read_at_its_pixels() -> None:
 @pytest.mark.parametrize(
     ("method", "options", "says"),
     [
-        ("integrated_gradients", {"steps": 0}, "steps is 0; expected at least 1"),
-        ("smoothgrad", {"samples": 0}, "samples is 0; expected at least 1"),
-        ("smoothgrad", {"spread": -1.0}, "spread is -1.0; expected at least 0"),
+        ("integrated_gradients", {"steps": 0}, "steps is 0; expected a whole number of at least 1"),
+        ("smoothgrad", {"samples": 0}, "samples is 0; expected a whole number of at least 1"),
+        ("smoothgrad", {"spread": -1.0}, "spread is -1.0; expected a number of at least 0"),
     ],
 )
 def test_bad_options_are_refused(method: str, options: dict[str, Any], says: str) -> None:

@@ -302,7 +302,9 @@ def test_options_are_checked() -> None:
     model = Tiny("image")
     x = model.inputs(1)
     for method in ("tam", "bt_head", "bt_token", "iia"):
-        with pytest.raises(whyformer.InputError, match="steps is 0; expected at least 1"):
+        with pytest.raises(
+            whyformer.InputError, match="steps is 0; expected a whole number of at least 1"
+        ):
             ask(model, x, 1, method, steps=0)
     for method in ("bt_head", "bt_token"):
         with pytest.raises(whyformer.UnknownNameError, match="start is block 2 of a model with 2"):

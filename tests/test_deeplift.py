@@ -309,7 +309,9 @@ def test_drawn_baselines_are_like_the_sample() -> None:
 def test_bad_options() -> None:
     model, inputs = CASE["ViT"].make()
     recording = whyformer.Explainer(model).record(inputs)
-    with pytest.raises(whyformer.InputError, match="samples is 0; expected at least 1"):
+    with pytest.raises(
+        whyformer.InputError, match="samples is 0; expected a whole number of at least 1"
+    ):
         recording.explain(1, "deepshap", samples=0)
     with pytest.raises(whyformer.InputError, match=r"expected several inputs of shape \(3, 32"):
         recording.explain(1, "deepshap", baselines=torch.zeros(3, 32, 32))

@@ -233,5 +233,7 @@ def test_models_of_several_inputs_are_refused(method: str) -> None:
 @pytest.mark.parametrize("method", SAMPLERS)
 def test_bad_options(method: str) -> None:
     model, inputs = CASE["ViT"].make()
-    with pytest.raises(whyformer.InputError, match="samples is 0; expected at least 1"):
+    with pytest.raises(
+        whyformer.InputError, match="samples is 0; expected a whole number of at least 1"
+    ):
         whyformer.Explainer(model)(inputs, 1, method, samples=0)

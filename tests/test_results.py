@@ -18,7 +18,7 @@ import whyformer
 from typesetting import compiled
 from whyformer.errors import InputError
 from whyformer.evaluation import Result, evaluate, save_report
-from whyformer.evaluation.data.samples import Scenes
+from whyformer.evaluation.data.samples import Scenes, Subset
 from whyformer.evaluation.report import plots
 from whyformer.evaluation.report.estimates import Resampled, holm
 from whyformer.evaluation.report.published import is_vit_base, published
@@ -335,9 +335,10 @@ class TestPublished:
 
         why, other = read(0.5, 0.5), read(0.485, 0.229)
         measures = Perturbation("stable").measures()
-        scenes: Any = Scenes(1, 1)
+        scenes: Any = Scenes(1, 50_000)
         assert published("perturbation", why, scenes, measures) == {}
         scenes.benchmark = "imagenet"
+        assert published("perturbation", why, Subset(scenes, 49_999), measures) == {}
         known = published("perturbation", why, scenes, measures)
         auc = next(m for m in measures if m.path == ("negative_target", "auc"))
         assert known["transformer_attribution", auc] == 55.04

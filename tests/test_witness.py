@@ -125,9 +125,9 @@ def test_best_is_this_method_and_the_explanation_says_so() -> None:
 
 
 def test_options_are_those_of_the_formula() -> None:
-    assert quick("witness") == {}
+    assert quick("witness") == {"progress": False}
     assert whyformer.methods()["witness"].options == [
-        "gradient", "hearsay", "expected", "presence", "shifts",
+        "gradient", "hearsay", "expected", "presence", "shifts", "progress",
     ]  # fmt: skip
 
 
@@ -280,3 +280,18 @@ def test_attention_without_skip_connections_is_refused() -> None:
 
     with pytest.raises(whyformer.ModelError, match="skip connections"):
         ask(Bald(), features(), 1, "witness")
+
+
+@pytest.mark.parametrize("option", ["hearsay", "expected", "presence"])
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), None, "a", True])
+def test_constants_are_numbers_of_at_least_nothing(option: str, value: Any) -> None:
+    with pytest.raises(
+        whyformer.InputError, match=f"{option} is .*; expected a number of at least 0"
+    ):
+        ask(Bare(), features(), 1, "witness", **{option: value})
+
+
+@pytest.mark.parametrize("value", [3, None])
+def test_a_gradient_is_named_or_a_table(value: Any) -> None:
+    with pytest.raises(whyformer.InputError, match=r"gradient is .*; expected the name of a table"):
+        ask(Bare(), features(), 1, "witness", gradient=value)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from whyformer.errors import InputError, nearest
 from whyformer.photo import Crop, over_the_photo
-from whyformer.tokens import Tokens, upsampled
+from whyformer.tokens import Tokens, sums_over_patches, upsampled
 from whyformer.words import Piece, strongest, words_of
 
 #: the kinds of heads, by the names that Hugging Face's configurations use
@@ -36,7 +37,8 @@ class Part:
 
     For people it is shown as ``pieces`` of a text or as a ``picture`` (batch, channels, height,
     width), such as a ``sound``'s spectrogram or a video's frames side by side; ``crops`` say which
-    part of each photo that is. ``title`` names it.
+    part of each photo that is. ``title`` names it. ``cells`` is the grid that an image's map has
+    where it is finer than the patches'.
     """
 
     tokens: Tokens
@@ -47,6 +49,7 @@ class Part:
     crops: list[Crop | None] | None = field(default=None, repr=False)
     sound: Sound | None = field(default=None, repr=False)
     title: str = ""
+    cells: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -56,6 +59,15 @@ class Part:
     @property
     def content(self) -> Tensor:
         return self.tokens.content
+
+    @property
+    def map(self) -> Tensor:
+        """The relevance of patches, (batch, height, width), or of the finer ``cells``."""
+        if self.cells is None or self.input_relevance is None:
+            return self.tokens.to_map(self.relevance)
+        pixels = self.input_relevance.flatten(0, -3)
+        sums = sums_over_patches(pixels, self.cells)
+        return sums.reshape(*self.input_relevance.shape[:-2], *self.cells)
 
     @property
     def drawable(self) -> bool:
@@ -221,10 +233,12 @@ class Explanation:
         ``original`` lays it over the photo as it was before the model's preprocessing cut it. What
         the model did not see is NaN there: it was not found irrelevant, it was not looked at.
         """
-        patches = self.tokens.to_map(self.relevance)
+        found = self.parts[0].map
+        if self.grid is not None:  # a finer cell has a part of what its patch has
+            found = found * (found.shape[-2:].numel() / torch.Size(self.grid).numel())
         if original:
-            return over_the_photo(patches, self.crops or [])
-        return upsampled(patches, size or self.tokens.size)
+            return over_the_photo(found, self.crops or [])
+        return upsampled(found, size or self.tokens.size)
 
     def over_time(self) -> Tensor:
         """The relevance of every moment of a sound or a video: (batch, times)."""

@@ -33,7 +33,8 @@ def one_each(answers: Sequence[Answer]) -> Answer:
     reached = [a.input_relevance for a in answers if a.input_relevance is not None]
     parts = map(join, zip(*(a.parts for a in answers), strict=True))
     found = Answer.of(parts, join(reached) if reached else None)
-    return replace(found, matrix=join(matrices) if matrices else None)
+    matrix = join(matrices) if matrices else None
+    return replace(found, matrix=matrix, cells=answers[0].cells)
 
 
 def stack(parts: list[Tensor], asked: ResolvedTarget) -> Tensor:

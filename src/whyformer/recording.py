@@ -141,6 +141,7 @@ class Recording:
                 stack_present([a.input_relevance for a in answers], asked) if i == 0 else None,
                 self._pieces_of(site),
                 self._picture_of(site),
+                cells=answers[0].cells if i == 0 else None,
             )
             for i, site in enumerate(self.sites)
         ]

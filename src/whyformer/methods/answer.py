@@ -16,13 +16,16 @@ class Answer:
 
     ``matrix`` is the same for every token as the one that is asked about, (batch, tokens,
     tokens); ``input_relevance`` is signed and reaches the input itself. ``others`` is the
-    relevance of the further inputs of a model that has several, in their order.
+    relevance of the further inputs of a model that has several, in their order. ``cells`` is the
+    grid, finer than the patches', that an image's ``input_relevance`` is to be shown in; without
+    it the patches are.
     """
 
     relevance: Tensor
     matrix: Tensor | None = None
     input_relevance: Tensor | None = None
     others: tuple[Tensor, ...] = ()
+    cells: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, parts: Iterable[Tensor], input_relevance: Tensor | None = None) -> Answer:

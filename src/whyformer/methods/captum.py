@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from whyformer.errors import ModelError
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.varying import at_least, blank, extent, noise
+from whyformer.methods.varying import at_least, blank, count_at_least, extent, noise
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +45,7 @@ def integrated_gradients(
     """
     from captum.attr import IntegratedGradients
 
-    at_least("steps", steps, 1)
+    count_at_least("steps", steps, 1)
     with differentiable(question) as (target, root, beside):
         values = IntegratedGradients(target).attribute(
             root,
@@ -105,7 +105,7 @@ def smoothgrad(question: Question, *, samples: int = 25, spread: float = 0.15) -
     import torch
     from captum.attr import Saliency
 
-    at_least("samples", samples, 1)
+    count_at_least("samples", samples, 1)
     at_least("spread", spread, 0)
     with differentiable(question) as (target, root, beside):
         mean, scale = torch.zeros_like(root), spread * extent(question, root)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from whyformer.errors import InputError
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.varying import at_least, extent, noise
+from whyformer.methods.varying import at_least, count_at_least, extent, noise
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,9 +49,9 @@ def dave(
     import torch
     from tqdm.auto import tqdm
 
-    at_least("samples", samples, 1)
+    count_at_least("samples", samples, 1)
     at_least("spread", spread, 0)
-    at_least("shift", shift, 0)
+    count_at_least("shift", shift, 0)
     if not 0 < kept <= 1:
         raise InputError(f"kept is {kept}; expected at most 1 and more than 0")
     root = question.input

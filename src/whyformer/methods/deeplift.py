@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from whyformer.errors import InputError, ModelError
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.varying import at_least, blank, varied
+from whyformer.methods.varying import blank, count_at_least, varied
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,7 +66,7 @@ def deepshap(question: Question, *, baselines: Tensor | None = None, samples: in
     """
     given: Sequence[Tensor]
     if baselines is None:
-        at_least("samples", samples, 1)
+        count_at_least("samples", samples, 1)
         given = [noise(question, number) for number in range(samples)]
     else:
         if len(baselines.shape) != question.input.ndim or not len(baselines):

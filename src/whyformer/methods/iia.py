@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from whyformer.errors import ModelError
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.varying import at_least
+from whyformer.methods.varying import count_at_least
 
 if TYPE_CHECKING:
     from whyformer.engine.operations import Operation
@@ -32,7 +32,7 @@ def iia(
     """
     from tqdm.auto import tqdm
 
-    at_least("steps", steps, 1)
+    count_at_least("steps", steps, 1)
     softmax = question.trace.seen.attention[len(question.reached) - 1].softmax
     assert softmax is not None
     total = [attention.new_zeros(attention[:, 0].shape) for attention in question.attention]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whyformer.methods.question import Question
-from whyformer.methods.varying import at_least
+from whyformer.methods.varying import count_at_least
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +21,7 @@ def integrated_gradient(
     import torch
     from tqdm.auto import tqdm
 
-    at_least("steps", steps, 1)
+    count_at_least("steps", steps, 1)
     scales = [1.0] if steps == 1 else torch.linspace(0, 1, steps, dtype=torch.float64).tolist()
     total = torch.zeros_like(question.last_attention)
     for scale in tqdm(scales, desc=what, unit="step", disable=not progress or steps == 1):

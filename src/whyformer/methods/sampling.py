@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from whyformer.methods.masking import ROWS_AT_ONCE, Masked, answer, counting
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
-from whyformer.methods.varying import at_least
+from whyformer.methods.varying import count_at_least
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +46,7 @@ def lime(
     """
     from captum.attr import Lime
 
-    at_least("samples", samples, 1)
+    count_at_least("samples", samples, 1)
 
     def weights(target: Callable[..., Tensor], given: dict[str, Any]) -> Tensor:
         found: Tensor = Lime(target, Ridge(), nearness).attribute(
@@ -89,7 +89,7 @@ def shapley_sampling(
     """
     from captum.attr import ShapleyValueSampling
 
-    at_least("samples", samples, 1)
+    count_at_least("samples", samples, 1)
 
     def weights(target: Callable[..., Tensor], given: dict[str, Any]) -> Tensor:
         found: Tensor = ShapleyValueSampling(target).attribute(**given, n_samples=samples)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whyformer.errors import UnknownNameError, nearest
+from whyformer.errors import InputError, UnknownNameError, nearest
 
 if TYPE_CHECKING:
     from whyformer.engine import Table
@@ -12,10 +12,14 @@ if TYPE_CHECKING:
 
 def gradient_table(given: Table | str) -> Table:
     """The table of that name; a table is taken as it is."""
-    from whyformer.engine import GRADIENTS
+    from whyformer.engine import GRADIENTS, Table
 
-    if not isinstance(given, str):
+    if isinstance(given, Table):
         return given
+    if not isinstance(given, str):
+        raise InputError(
+            f"gradient is {given!r}; expected the name of a table, such as 'libra', or a Table"
+        )
     if given not in GRADIENTS:
         raise UnknownNameError(f"unknown gradient {given!r}; {nearest(given, GRADIENTS)}")
     return GRADIENTS[given]

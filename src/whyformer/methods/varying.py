@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Protocol
 
 from whyformer.errors import InputError
@@ -74,5 +75,12 @@ def noise(root: Tensor, number: int) -> Tensor:
 
 
 def at_least(name: str, value: float, least: float) -> None:
-    if not value >= least:
-        raise InputError(f"{name} is {value}; expected at least {least}")
+    """Refuse an option that is no finite number, or too small."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not least <= value < float("inf"):
+        raise InputError(f"{name} is {value!r}; expected a number of at least {least}")
+
+
+def count_at_least(name: str, value: int, least: int) -> None:
+    """Refuse an option that is no whole number, or too small."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} is {value!r}; expected a whole number of at least {least}")

@@ -11,7 +11,7 @@ from whyformer.methods.gradients import stream_relevance
 from whyformer.methods.question import Answer, Question
 from whyformer.methods.registry import Facts, register
 from whyformer.methods.shifted import over_shifted_grids
-from whyformer.methods.varying import at_least
+from whyformer.methods.varying import at_least, count_at_least
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,6 +55,7 @@ def witness(
     expected: float = EXPECTED,
     presence: float = PRESENCE,
     shifts: int = 1,
+    progress: bool = True,
 ) -> Answer:
     """W / spread(W) + presence P / spread(P), W = sign(F) sqrt(|F| S): heard and said, and present.
 
@@ -68,16 +69,18 @@ def witness(
     that the question reaches; one or two tokens, which have none to speak of, keep W + presence P.
     The map is divided by the sum of its sizes. With ``shifts`` of two
     or more, an image's map is the mean over as many shifted grids in each direction, finer than its
-    patches.
+    patches, for as many explanations; ``progress`` shows them.
     """
     import torch
 
-    if shifts != 1:
-        at_least("shifts", shifts, 1)
+    for name, value in (("hearsay", hearsay), ("expected", expected), ("presence", presence)):
+        at_least(name, value, 0)
+    count_at_least("shifts", shifts, 1)
+    if shifts > 1:
         same = partial(
             witness, gradient=gradient, hearsay=hearsay, expected=expected, presence=presence
         )
-        return over_shifted_grids(question, same, shifts)
+        return over_shifted_grids(question, same, shifts, progress)
     layers: list[Tensor | None] = [None] * len(question.attention)
     if not question.trace.seen.blocks:
         raise ModelError(

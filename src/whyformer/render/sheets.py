@@ -56,10 +56,14 @@ def make_sheet(
             "draw them on sheets of their own"
         )
     shared = len(numbers) > 1 and first.one_scale
-    views = [[view for e in given for view in _views(e, sample, i, shared)] for i in numbers]
+    grids = {e.parts[0].cells for e in given}
+    fine = len(grids) == 1
+    views = [[view for e in given for view in _views(e, sample, i, shared, fine)] for i in numbers]
     if shared:
         views = _on_one_scale(views)
     notes = list(dict.fromkeys(note for explanation in given for note in explanation.notes))
+    if not fine:
+        notes.append("maps of shifted grids are shown by the patches here, as the others")
     notes += [
         f"the input {part.name} is not drawn"
         for i, part in enumerate(first.parts)
@@ -149,14 +153,21 @@ def several_places(explanation: Explanation, sample: int) -> bool:
     return explanation.position is not None and len(explanation.position[sample].unique()) > 1
 
 
-def _views(explanation: Explanation, sample: int, number: int, shared: bool) -> list[View]:
+def _views(
+    explanation: Explanation, sample: int, number: int, shared: bool, fine: bool
+) -> list[View]:
     """The views of one part; with its strongest score, where parts have a ``shared`` scale.
 
-    Rows of single tokens are known of the main part alone.
+    Rows of single tokens are known of the main part alone. ``fine``: in cells that are finer than
+    the patches, where the part has some.
     """
     part = explanation.parts[number]
     several = part.relevance.ndim == 3
     relevances = part.relevance[sample] if several else part.relevance[sample : sample + 1]
+    drawn = [scores_of(part, scores) for scores in relevances]
+    if fine and part.cells is not None:
+        maps = part.map[sample].double().cpu().numpy()
+        drawn = list(maps) if several else [maps]
     matrices: Sequence[Tensor | None] = [None] * len(relevances)
     if explanation.matrix is not None and number == 0:
         matrix = explanation.matrix
@@ -169,14 +180,14 @@ def _views(explanation: Explanation, sample: int, number: int, shared: bool) -> 
         View(
             explanation.method,
             question,
-            scores_of(part, scores),
+            shown,
             None if rows is None else rows_of(part, rows),
             box=box if number == 0 else None,
             top=float((scores * part.content[sample]).abs().max()) if shared else None,
             signed=facts is not None and facts.signed,
         )
-        for question, scores, rows, box in zip(
-            _questions(explanation, sample), relevances, matrices, boxes, strict=True
+        for question, scores, shown, rows, box in zip(
+            _questions(explanation, sample), relevances, drawn, matrices, boxes, strict=True
         )
     ]
 
