@@ -66,6 +66,14 @@ def test_the_default_is_what_the_model_predicts(client: Any) -> None:
     assert [entry["index"] for entry in both["classes"][:2]] == [8, 4]
 
 
+def test_the_best_method_is_asked_by_that_name(client: Any) -> None:
+    asked = {"text": "a lifeless film", "methods": ["best", "witness", "rollout"]}
+    answer = client.post("/explain", json=asked)
+    assert answer.status_code == 200, answer.text
+    views = answer.json()["views"]
+    assert sorted({view["method"] for view in views}) == ["rollout", "witness"]
+
+
 def test_an_input_is_sent_once_and_asked_about_again(client: Any) -> None:
     first = upload(client, picture("one digit")).json()
     again = explained(client, input=first["input"], targets=[3], methods=["gradcam", "gradcam"])

@@ -261,6 +261,14 @@ class TestListing:
         assert {name for name, entry in entries.items() if entry["install"]} == absent
         assert entries["witness"]["reads"] == "attention, streams, gradient"
         assert entries["rollout"]["paper"] == "Abnar and Zuidema"
+        assert "[best: it measured best]" in lines["witness"]
+        assert "[the default]" in lines["transformer_attribution"]
+        assert sum("[best" in line or "[the default" in line for line in lines.values()) == 2
+
+    def test_the_best_method_is_named(self, run: Run) -> None:
+        _, output, _ = run("explain", "a lifeless film", "--method", "best:presence=1")
+        assert "note: best is witness:presence=1, the method that measured best" in output
+        assert "the method that measured best" not in run("explain", "a lifeless film")[1]
 
     def test_models(self, run: Run) -> None:
         _, output, _ = run("models")

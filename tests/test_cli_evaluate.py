@@ -73,6 +73,7 @@ def test_all_methods_are_the_papers_first(run: Run, tmp_path: Path) -> None:
     [
         (["perturbation", "--methods", "rolout"], "unknown method 'rolout'; did you mean"),
         (["perturbation", "--limit", "0"], "--limit 0: expected at least 1"),
+        (["perturbation", "--methods", ",,"], "--methods names none; give names with commas"),
         (["perturbation", "--preset", "papr"], "unknown preset 'papr'"),
         (["perturbation", "--grain", "words"], "unknown grain 'words'"),
         (["erasure", "--grain", "patches"], "grain 'patches' was given, and erasure has no grain"),

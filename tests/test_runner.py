@@ -94,6 +94,15 @@ class TestResuming:
             point(why, finished)
         assert "protocol" not in figures(finished)
 
+    def test_a_first_explanation_is_no_measure_of_cost(self, why: Any, tmp_path: Path) -> None:
+        """It takes many times as long: memory, caches and code are got ready."""
+        point(why, tmp_path, limit=2)
+        timed = [record["method"] for record in read_records(tmp_path) if "forwards" in record]
+        assert sorted(timed) == sorted(FEW)
+        point(why, tmp_path, limit=2, methods="best")
+        best = [record for record in read_records(tmp_path) if record["method"] == "witness"]
+        assert ["forwards" in record for record in best] == [False, True]
+
     def test_a_method_joins_a_finished_run(self, why: Any, tmp_path: Path) -> None:
         """Nothing is measured twice, and all methods are compared on the same samples."""
         point(why, tmp_path / "later", methods=FEW[:1])

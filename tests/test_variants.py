@@ -11,6 +11,7 @@ import torch
 
 import whyformer
 from command_line import Run
+from whyformer.demo.scenes import draw_scene
 from whyformer.errors import InputError, UnknownNameError
 from whyformer.methods import get_method, get_registered, registry
 from whyformer.methods.question import Answer, Question
@@ -61,6 +62,21 @@ def test_mistakes_are_one_sentence(name: str, said: str) -> None:
     with pytest.raises((InputError, UnknownNameError)) as error:
         get_method(name)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["Best", "besst"])
+def test_the_best_is_suggested(name: str) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'best'"):
+        get_method(name)
+
+
+def test_an_option_is_given_once(why: Any) -> None:
+    image = draw_scene(0, 1).image
+    with pytest.raises(InputError, match="presence is given twice: in 'witness:presence=0'"):
+        why(image, method="best:presence=0", presence=1)
+    flow = get_method("attention_flow:progress=false")
+    assert flow.progress(True) == {}
+    assert get_method("attention_flow").progress(True) == {"progress": True}
 
 
 def test_numbers_of_a_method_of_ones_own() -> None:

@@ -88,6 +88,25 @@ def test_windows_are_merged_as_by_hand(small_bert: Pipeline, count: int, method:
     assert explanation.content.all()
 
 
+def test_the_best_method_is_named_and_every_window_is_heard(
+    small_bert: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Notes of the windows that were read first are told beside those of the last."""
+    count = iter(range(100))
+
+    def noted(*_: Any) -> list[str]:
+        return [f"a note of part {next(count)}"]
+
+    monkeypatch.setattr("whyformer.recording.notes_of", noted)
+    found = small_bert(words(20 * LONGEST), target=0, method="best:presence=1")
+    assert found.method == "witness:presence=1"
+    parts = next(count)
+    assert parts > 1
+    assert [n for n in found.notes if n.startswith("a note")] == [
+        f"a note of part {i}" for i in range(parts)
+    ]
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_a_long_part_of_a_pair_is_read_beside_the_whole_short_one(
     small_bert: Pipeline, first: bool

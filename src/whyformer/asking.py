@@ -12,6 +12,7 @@ from torch import Tensor
 from whyformer.engine import GRADIENT, Start, Trace
 from whyformer.engine.rules import BUILT_IN
 from whyformer.errors import (
+    InputError,
     MethodError,
     ModelError,
     NumericalError,
@@ -33,6 +34,10 @@ def call_method(method: Method, question: Question, options: dict[str, Any]) -> 
     if unknown:
         raise UnknownNameError(
             f"{method.name} has no option {unknown[0]!r}; {nearest(unknown[0], method.options)}"
+        )
+    for name in set(options) & set(getattr(method.function, "keywords", {})):
+        raise InputError(
+            f"{name} is given twice: in {method.name!r} and as {name}={options[name]!r}"
         )
     answer = told_by_name(method, lambda: method(question, **options))
     check(answer, method, question)

@@ -22,7 +22,7 @@ Record = dict[str, Any]
 #: settings whose values mean nothing to people
 TOLD = {
     "code": "older code of the method",
-    "fingerprint": "other samples: another --limit, or data that changed",
+    "fingerprint": "other samples: another --limit or --confidence, or data that changed",
     "preparation": "another configuration, label list or preprocessing of the model",
     "protocol": "an older way of measuring",
     "rules": "other rules under the preset's name",

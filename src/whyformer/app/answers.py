@@ -59,12 +59,14 @@ def lay_out(question: Question, reading: KeptRecording, check: Check) -> Sheet:
         targets = [[targets]]
     explanations = []
     recorded.pause = check
-    for name in dict.fromkeys(question.methods or [recorded.pipeline.usual]):
-        method = get_method(name)
+    named = [get_method(name) for name in question.methods or [recorded.pipeline.usual]]
+    for method in {method.name: method for method in named}.values():
         quiet = method.progress(False)
         for target in targets if recorded.looks_at_target(method) else targets[:1]:
             check()
-            explanations += recorded.compare(target, [name], question.preset, **place, **quiet)
+            explanations += recorded.compare(
+                target, [method.name], question.preset, **place, **quiet
+            )
     return make_sheet(explanations, title=reading.title, model=recorded.pipeline.name)
 
 

@@ -30,6 +30,8 @@ def chosen_methods(options: argparse.Namespace) -> list[str] | None:
     if options.methods is None:
         return None
     named = [name.strip() for given in options.methods for name in given.split(",") if name.strip()]
+    if not named:
+        raise InputError("--methods names none; give names with commas between them, or all")
     listed = [method for name in named for method in (all_methods() if name == "all" else [name])]
     return list(dict.fromkeys(get_method(name).name for name in listed))
 

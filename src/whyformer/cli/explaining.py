@@ -27,7 +27,8 @@ from whyformer.cli.options import (
 )
 from whyformer.cli.writing import add_writing_options, as_prompt, check_writing, write_story
 from whyformer.errors import InputError, TargetError
-from whyformer.methods import DEFAULT_METHOD, get_method
+from whyformer.methods import BEST, DEFAULT_METHOD, get_method
+from whyformer.methods.variants import SEPARATOR
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.words import printable
 
@@ -126,7 +127,11 @@ def explain_one(why: Pipeline, given: CliInput, options: argparse.Namespace) -> 
     content = as_prompt(why, given, options)
     recorded = why.record(content, progress=not options.quiet, **beside(why, options))
     asked, named = question(recorded, options)
-    return lay_out(recorded.explain(*asked, **named), why, given, options)
+    explanation = recorded.explain(*asked, **named)
+    sheet = lay_out(explanation, why, given, options)
+    if (options.method or "").partition(SEPARATOR)[0] == BEST:
+        sheet.notes.append(f"{BEST} is {explanation.method}, the method that measured best")
+    return sheet
 
 
 def question(recorded: Recorded, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:

@@ -13,7 +13,7 @@ from whyformer.cli.asked import load_named
 from whyformer.cli.options import add_model_options, add_own_methods
 from whyformer.errors import InputError
 from whyformer.files import FILE, what_is
-from whyformer.methods import absent_methods, methods
+from whyformer.methods import BEST, BEST_METHOD, DEFAULT_METHOD, absent_methods, methods
 from whyformer.models.catalogue import EMBEDDED
 from whyformer.words import printable
 
@@ -67,6 +67,8 @@ def list_methods(options: argparse.Namespace) -> None:
     width = max(len(method.name) for method in listed)
     for method in listed:
         scope = "" if method.class_specific else "  [same map for every class]"
+        scope += f"  [{BEST}: it measured best]" if method.name == BEST_METHOD else ""
+        scope += "  [the default]" if method.name == DEFAULT_METHOD else ""
         scope += f"  [pip install 'whyformer[{method.needs}]']" if method.name in absent else ""
         print(f"{method.name:<{width}}  {method.summary}{scope}")
 

@@ -87,7 +87,7 @@ class Results:
             "rather than": options.rather_than,
             "position": options.position,
             "chat": options.chat,
-            "method": options.method or (why.usual if why else DEFAULT_METHOD),
+            "method": get_method(options.method or (why.usual if why else DEFAULT_METHOD)).name,
             "preset": options.preset,
             "precision": options.precision,
             **own_code(options),

@@ -118,7 +118,8 @@ def evaluate(
         )
     if longest is not None:
         why = shorter(why, longest)
-    chosen = list(dict.fromkeys(get_method(name).name for name in methods or task.usual_methods()))
+    named = [methods] if isinstance(methods, str) else methods
+    chosen = list(dict.fromkeys(get_method(name).name for name in named or task.usual_methods()))
     alone = progress and processes()[0] == 0
     if isinstance(task, Grid):
         photos = open_samples(task, why, data, split, None)

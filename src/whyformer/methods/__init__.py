@@ -1,6 +1,8 @@
 """One file a method. A new file here, or a decorated function of yours, is a new method."""
 
 from whyformer.methods.registry import (
+    BEST,
+    BEST_METHOD,
     DEFAULT_METHOD,
     Facts,
     Method,
@@ -15,6 +17,8 @@ from whyformer.methods.registry import (
 )
 
 __all__ = [
+    "BEST",
+    "BEST_METHOD",
     "DEFAULT_METHOD",
     "Facts",
     "Method",

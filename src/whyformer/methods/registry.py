@@ -76,7 +76,8 @@ class Method:
 
     def progress(self, shown: bool) -> dict[str, bool]:
         """The option that shows a bar, or keeps the method from it, where it has one."""
-        return {"progress": shown} if "progress" in self.options else {}
+        given = getattr(self.function, "keywords", {})
+        return {"progress": shown} if "progress" in self.options and "progress" not in given else {}
 
     @property
     def by_maps(self) -> bool:
@@ -211,21 +212,21 @@ def get_method(name: str) -> Method:
     if not isinstance(name, str):
         raise UnknownNameError(f"a method is asked by its name, not by {type(name).__name__}")
     registered, separator, options = name.partition(SEPARATOR)
-    if registered == BEST and BEST not in methods():
-        name, registered = f"{BEST_METHOD}{separator}{options}", BEST_METHOD
     if not separator or name in methods():
         return get_registered(name)
     return with_options(get_registered(registered), options)
 
 
 def get_registered(name: str) -> Method:
-    """A method by its own name alone."""
+    """A method by its own name alone, or the best one."""
     known = methods()
+    if name == BEST and BEST not in known:
+        name = BEST_METHOD
     if name in _ABSENT and name not in known:
         raise _needs(_ABSENT[name])
     if name not in known:
         raise UnknownNameError(
-            f"unknown method {name!r}; {nearest(name, [*all_methods(), *absent_methods()])}"
+            f"unknown method {name!r}; {nearest(name, [BEST, *all_methods(), *absent_methods()])}"
         )
     return known[name]
 

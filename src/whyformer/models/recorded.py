@@ -94,7 +94,8 @@ class Recorded(ABC):
     ) -> Explanation:
         """Answer for a target by a method, with the rows of all tokens for pages to look into."""
         places = self._places_in(options)
-        ask = Ask(method or self.pipeline.usual, preset, {"matrix": matrix, **options})
+        name = get_method(method or self.pipeline.usual).name
+        ask = Ask(name, preset, {"matrix": matrix, **options})
         return self._explain(target, ask, **places)
 
     def compare(

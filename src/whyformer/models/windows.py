@@ -122,10 +122,12 @@ class RecordedWindows(Recorded):
         asked = Resolver(self.logits, self.logits, self.pipeline.labels, []).resolve(target)
         specific = get_method(ask.method).class_specific
         total: Tensor | None = None
+        notes: list[str] = []
         seen = torch.zeros(len(self._windows.whole.encodings[0]))
         for recording, places in self._recordings(ask.method):
             question = _for_each(asked) if specific else None
             answer = ask(recording, question, matrix=False)
+            notes += answer.notes
             relevance = answer.relevance.double().cpu()
             if relevance.ndim == 3:
                 relevance = relevance.transpose(0, 1)
@@ -143,7 +145,7 @@ class RecordedWindows(Recorded):
             method=ask.method,
             preset=ask.preset,
             parts=(Part(tokens, merged, pieces=self._pieces),),
-            notes=(self._windows.note, *unknown_note(self._pieces), *answer.notes),
+            notes=(self._windows.note, *unknown_note(self._pieces), *dict.fromkeys(notes)),
             labels=self.pipeline.labels,
             problem=self.pipeline.explainer.problem,
         )

@@ -84,6 +84,7 @@ def run(
             pending.append((i, missing))
     kept = Cache(cache, " ".join(settings.get(key, "") for key in CACHED_BY).rstrip())
     wait()
+    warm: set[str] = set()  # a process's first explanation by a method takes longer than others
     label = task.name + (f" 1/{size}" if size > 1 else "")
     with (
         marked.append(rank) as appender,
@@ -99,6 +100,9 @@ def run(
     ):
         for (i, missing), prepared in ready:
             for method, record in attempt(task, why, prepared, missing, kept):
+                if method not in warm:
+                    record.pop("forwards", None)
+                    warm.add(method)
                 appender.add(
                     {"key": samples.keys[i], "method": method, "code": codes[method], **record}
                 )
