@@ -25,17 +25,19 @@ class Column:
     less_is_better: bool = False
 
 
-PHOTOS = ("in-patches", "in-best", "in-all", "in-more", "in")
+PHOTOS = ("in-patches", "in-best", "in-all", "in-more", "in-many", "in")
+PETS = ("pets", "pets-many")
+REVIEWS = ("movies-tail", "movies-many", "movies-flow")
 COLUMNS = (
     Column("photos: relevant first", "positive_predicted", PHOTOS, less_is_better=True),
     Column("irrelevant first", "negative_predicted", PHOTOS),
-    Column("pets: accuracy", "pixel_accuracy", ("pets",)),
-    Column("mIoU", "miou", ("pets",)),
-    Column("mAP", "mAP", ("pets",)),
-    Column("reviews: 10 words", "10", ("movies-tail",)),
-    Column("40", "40", ("movies-tail",)),
-    Column("80", "80", ("movies-tail",)),
-    Column("cost", "cost", ("pets",), less_is_better=True),
+    Column("pets: accuracy", "pixel_accuracy", PETS),
+    Column("mIoU", "miou", PETS),
+    Column("mAP", "mAP", PETS),
+    Column("reviews: 10 words", "10", REVIEWS),
+    Column("40", "40", REVIEWS),
+    Column("80", "80", REVIEWS),
+    Column("cost", "cost", PETS, less_is_better=True),
 )
 QUALITY = COLUMNS[:-1]
 
