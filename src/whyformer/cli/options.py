@@ -122,7 +122,8 @@ def add_rules_options(group: Any) -> None:
         "--preset",
         default="stable",
         metavar="NAME",
-        help="stable (default), paper (equations as written) or reference (the authors' code)",
+        help="stable (default), paper (equations as written), reference (the authors' code), or "
+        "epsilon, gamma, attnlrp for relevance by these rules",
     )
     group.add_argument(
         "--precision",

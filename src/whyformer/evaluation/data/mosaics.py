@@ -51,6 +51,7 @@ class Mosaics(Samples[ImageSample]):
             raise InputError(f"confidence {confidence}; expected a probability from 0 to 1")
         self._why, self._photos, self._confidence = why, photos, confidence
         self._shown = self._recognised = 0
+        self._classes: set[int] = set()
         self._broken: dict[str, str] = {}
         self.stamp = f"{photos.stamp} {confidence}"
         with tqdm(total=limit, desc="choosing photos", unit="grid", disable=not progress) as bar:
@@ -58,8 +59,10 @@ class Mosaics(Samples[ImageSample]):
         if not self._grids:
             raise InputError(
                 f"{photos.name}: the model recognises {self._recognised} of {self._shown} photos "
-                f"at half size with a probability of at least {confidence}; a grid needs four of "
-                f"four classes: give more photos, or a lower confidence{self._unread()}"
+                f"that were tried, of {len(photos)} in all, at half size with a probability of at "
+                f"least {confidence}: they are of {len(self._classes)} classes, and a grid needs "
+                "four of four classes; give photos of more classes, or a lower confidence"
+                f"{self._unread()}"
             )
         self.name = f"{photos.name}, {len(self._grids)} grids of four"
         self.keys = [self._key(grid) for grid in self._grids]
@@ -147,6 +150,8 @@ class Mosaics(Samples[ImageSample]):
         good = predicted == sample.label and float(chances[predicted]) >= self._confidence
         self._shown += 1
         self._recognised += good
+        if good:
+            self._classes.add(sample.label)
         return good
 
     def _key(self, grid: tuple[Tile, ...]) -> str:
