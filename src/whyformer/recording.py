@@ -117,7 +117,7 @@ class Recording:
         if target is not None and not specific and self.trace.output.ndim == 2:
             warnings.warn(
                 f"{chosen.name} is class-agnostic: it gives the same map for every class, so the "
-                "target is ignored, and there is one map however many classes were named",
+                "target is ignored",
                 stacklevel=2,
             )
             target = None
