@@ -14,6 +14,7 @@ from whyformer.errors import InputError
 from whyformer.methods.shifted import inside, moved
 from whyformer.render.sheets import make_sheet
 from zoo import CASES as ALL
+from zoo import quick
 
 CASES = {case.name: case for case in ALL}
 
@@ -93,6 +94,13 @@ def test_patches_have_to_fill_the_image() -> None:
         **sizes, num_attention_heads=2, image_size=40, patch_size=16, num_labels=2
     )
     model = transformers.ViTForImageClassification(config).eval()
+    explainer = whyformer.Explainer(model)
+    told = "patches cover 32 x 32 of the image's 40 x 40 pixels: the rest is not read"
+    for method in ("occlusion", "generic_attention", "gradient_x_input"):
+        notes = explainer(torch.randn(2, 3, 40, 40), 1, method, **quick(method)).notes
+        assert [note for note in notes if note.startswith(told)]
+    other, inputs = CASES["ViT"].make()
+    assert not whyformer.Explainer(other)(inputs, 1, "occlusion", progress=False).notes
     with pytest.raises(InputError, match="2 x 2 patches do not fill an image of 40 x 40"):
         whyformer.Explainer(model)(torch.randn(1, 3, 40, 40), 1, "witness", shifts=2)
 

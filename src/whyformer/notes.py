@@ -13,6 +13,7 @@ from whyformer.engine.leaks import mixing_branches, mixing_convolutions
 from whyformer.errors import MethodError
 from whyformer.methods import Method
 from whyformer.methods.question import Question
+from whyformer.sites import Site
 
 
 def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
@@ -45,6 +46,27 @@ def notes_of(trace: Trace, model: nn.Module, method: Method) -> list[str]:
     if model.training:
         notes.append("the model is in training mode: dropout may change the map")
     return notes
+
+
+def unread_edge(trace: Trace, site: Site) -> list[str]:
+    """That patches end before the image does, where one convolution cuts them out of it."""
+    first, grid, size = (
+        next(iter(trace.seen.convolutions), None),
+        site.tokens.grid,
+        site.tokens.size,
+    )
+    if first is None or first.overlaps or first.out is not site.values[0]:
+        return []
+    if site.tokens.kind != "image" or grid is None or size is None:
+        return []
+    read = [step * count for step, count in zip(first.steps, grid, strict=True)]
+    if all(end >= length for end, length in zip(read, size, strict=True)):
+        return []
+    covered, whole = f"{read[0]} x {read[1]}", f"{size[0]} x {size[1]}"
+    return [
+        f"patches cover {covered} of the image's {whole} pixels: the rest is not read, though the "
+        "map is stretched over it"
+    ]
 
 
 def zero_maps(relevances: Sequence[Tensor], question: Question, method: Method) -> list[str]:

@@ -24,7 +24,7 @@ from whyformer.memory import BoundedMemory, graph_bytes
 from whyformer.methods import DEFAULT_METHOD, Method, get_method
 from whyformer.methods.beside import Beside
 from whyformer.methods.question import Answer, Changed, Memory, Question
-from whyformer.notes import notes_of, zero_maps
+from whyformer.notes import notes_of, unread_edge, zero_maps
 from whyformer.pooling import named_rows
 from whyformer.sites import Site, last_tokens
 from whyformer.targets import ResolvedTarget, Resolver, Target, fitting_labels
@@ -133,6 +133,7 @@ class Recording:
         with full_precision(self.trace.output):
             answers = [self._answer(chosen, question, options) for question in questions]
         notes = notes_of(self.trace, self._explainer.model, chosen)
+        notes += unread_edge(self.trace, self.sites[0])
         notes += unknown_note(self.pieces or [])
         parts = [
             Part(

@@ -49,7 +49,7 @@ class Branch:
 
 @dataclass(eq=False)
 class Convolution:
-    """The result of a convolution, and whether its windows overlap.
+    """The result of a convolution, whether its windows overlap, and how far apart they are.
 
     ``maps`` is the number of attention maps that were seen before it.
     """
@@ -57,6 +57,7 @@ class Convolution:
     out: Tensor
     overlaps: bool
     maps: int
+    steps: tuple[int, ...]
 
 
 @dataclass(eq=False)

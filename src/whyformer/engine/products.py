@@ -229,5 +229,6 @@ def convolution(
     step = args[0] if args else kwargs.get("stride", 1)
     steps = step if isinstance(step, tuple | list) else [step] * (weight.ndim - 2)
     overlaps = any(size > step for size, step in zip(weight.shape[2:], steps, strict=False))
-    rec.seen.convolutions.append(Convolution(out, overlaps, len(rec.seen.attention)))
+    seen = Convolution(out, overlaps, len(rec.seen.attention), tuple(steps))
+    rec.seen.convolutions.append(seen)
     return out
