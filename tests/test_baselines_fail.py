@@ -82,7 +82,8 @@ def test_a_gradient_times_nothing_is_nothing() -> None:
     changed[:, 2] += 1
     assert not torch.allclose(model(x), model(changed))
     assert not ask(model, x, 1, "gradient_x_input").relevance[0, 2].any()
-    assert ask(model, x, 1, "generic_attention").relevance[0, 2:].any()
+    found = [ask(model, x, target, "generic_attention").relevance[0, 2] for target in range(3)]
+    assert any(value > 0 for value in found)
 
 
 def test_a_key_that_steers_gets_nothing_under_libra() -> None:
